@@ -1,0 +1,52 @@
+# Cellhouse: everything a checkout can do. `make help` lists it.
+PYTHON ?=
+VENV := .venv
+PY := $(VENV)/bin/python
+# Tests beside each other; PYTEST_ARGS adds or narrows: make test PYTEST_ARGS="tests/model -x"
+WORKERS ?= 2
+PYTEST_ARGS ?=
+PYTEST := $(PY) -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev run test test-slow test-cases bench lint format lock clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## make .venv with the service and the kernel environment (PYTHON=… takes another Python, 3.11 or later)
+	@PYTHON="$(PYTHON)" scripts/setup
+
+setup-dev: ## setup, and what tests and lint need
+	@PYTHON="$(PYTHON)" scripts/setup --dev
+
+run: setup ## setup, then the tour: prints, plots, a table, a progress bar, a file
+	@$(VENV)/bin/cellhouse run examples/tour.py
+
+test: setup-dev ## the tests, without the slow ones and the shared cases
+	$(PYTEST) -n $(WORKERS) --dist loadfile -m "not slow and not cases and not bench" $(PYTEST_ARGS)
+
+test-slow: setup-dev ## the slow tests, one after the other
+	$(PYTEST) -m "slow and not bench" $(PYTEST_ARGS)
+
+test-cases: setup-dev ## the shared cases: what a truthful runner must report
+	$(PYTEST) -n $(WORKERS) -m cases $(PYTEST_ARGS)
+
+bench: setup-dev ## measurements: ratios against raw ipykernel, in one interleaved run
+	$(PYTEST) -m bench -s $(PYTEST_ARGS)
+
+lint: setup-dev ## ruff, mypy --strict, the floors
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+
+format: setup-dev ## let ruff put the code in order
+	$(PY) -m ruff check --fix
+	$(PY) -m ruff format
+
+lock: ## make the lock files anew (needs uv; LOCK_ARGS=--upgrade takes the newest releases)
+	@scripts/lock $(LOCK_ARGS)
+
+clean: ## remove everything that setup, tests and lint made
+	rm -rf $(VENV) .tmp dist build bench-results .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
