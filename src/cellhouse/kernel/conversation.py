@@ -1,0 +1,274 @@
+"""One execute request, from sending it to its true end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cellhouse.kernel.base import Died, Kernel, KernelGone, KernelItem, Trouble
+from cellhouse.messages import Message, RawText
+
+SETTLE_SECONDS = 5.0
+"""After a reply the idle status is awaited this long without a sign, and the other way round."""
+SETTLE_AT_MOST = 60.0
+EXIT_SECONDS = 5.0
+STRAGGLER_SECONDS = 0.1
+DEATH_SECONDS = 5.0
+MAX_LEFTOVERS = 4096
+PROMPT_CHARS = 8192
+END_OF_INPUT = "\x04"
+"""What the reference kernel turns into EOFError when it stands alone in an input_reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecuteRequest:
+    """What is sent (Jupyter messaging 5.4, execute_request). `msg_id` also names the execution's outputs."""
+
+    code: str
+    msg_id: str
+    silent: bool = False
+    store_history: bool = True
+    allow_stdin: bool = False
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "code": self.code,
+            "silent": self.silent,
+            "store_history": self.store_history,
+            "user_expressions": {},
+            "allow_stdin": self.allow_stdin,
+            "stop_on_error": False,  # the queue is ours: an exception stops nothing behind it
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Something that belongs to this execution."""
+
+    item: Message | RawText
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """A message of another parent: late output of an earlier execution, or of none that is known."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class InputAsked:
+    """The code waits for `Conversation.provide_input`."""
+
+    prompt: str
+    password: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What a caller must know besides."""
+
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """`Conversation.wake_at` has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The true end. `reply` is the execute_reply's content, None where none came."""
+
+    reply: Mapping[str, Any] | None
+    idle: bool
+    died: Died | None = None
+    trouble: Trouble | None = None
+    asked_exit: bool = False
+
+
+Step = Output | Stray | InputAsked | Remark | Tick | End
+
+
+@dataclass
+class Conversation:
+    """Drives one request over one kernel; `steps()` yields what happens and ends with exactly one `End`.
+
+    Read by one task. `wake_at` (loop time) may be set at any step to get a `Tick` then.
+    `input_seconds`: an input request unanswered for that long gets the end of input.
+    """
+
+    kernel: Kernel
+    request: ExecuteRequest
+    input_seconds: float = 300.0
+    settle_seconds: float = SETTLE_SECONDS
+    wake_at: float | None = None
+    _reply: Mapping[str, Any] | None = None
+    _idle: bool = False
+    _settle_from: float = 0.0
+    _heard: float = 0.0
+    _input_until: float | None = None
+    _trouble: Trouble | None = None
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+
+    async def steps(self) -> AsyncIterator[Step]:
+        kernel = self.kernel
+        try:
+            kernel.send("shell", "execute_request", self.request.content(), msg_id=self.request.msg_id)
+        except KernelGone:
+            kernel.kill()  # it can't be used any more; its end says why
+        died: Died | None = None
+        while died is None and not (self._reply is not None and self._idle):
+            item = await kernel.receive(self._timeout())
+            if item is None:
+                for step in self._time_passed():
+                    yield step
+                if self._settled_late():
+                    break
+                continue
+            if isinstance(item, Died):
+                died = item
+                break
+            for step in self._take(item):
+                yield step
+        asked_exit = self._asked_exit()
+        async for step in self._leftovers(died, asked_exit):
+            if isinstance(step, Died):
+                died = step
+            else:
+                yield step
+        for step in self._accounts(died):
+            yield step
+        yield End(self._reply, self._idle, died, self._trouble, asked_exit)
+
+    def provide_input(self, value: str) -> bool:
+        """Answer the open input request. False where none is open."""
+        if self._input_until is None:
+            return False
+        self._input_until = None
+        self.kernel.send("stdin", "input_reply", {"value": value, "status": "ok"})
+        return True
+
+    # what comes in
+
+    def _take(self, item: KernelItem) -> Iterator[Step]:
+        match item:
+            case RawText():
+                yield Output(item)
+            case Trouble(fatal=True):
+                if self._trouble is None:
+                    self._trouble = item
+                self.kernel.kill()
+            case Trouble():
+                yield Remark(item.reason, item.text)
+            case Message():
+                yield from self._message(item)
+
+    def _message(self, message: Message) -> Iterator[Step]:
+        if message.parent_id != self.request.msg_id:
+            if message.channel == "iopub" and message.msg_type != "status":
+                yield Stray(message)
+            return
+        self._heard = self._loop.time()
+        match message.channel, message.msg_type:
+            case "iopub", "status":
+                if message.content.get("execution_state") == "idle":
+                    self._idle = True
+                    self._begin_settling()
+            case "iopub", _:
+                yield Output(message)
+            case "shell", "execute_reply":
+                if self._reply is None:
+                    self._reply = message.content
+                    self._begin_settling()
+            case "stdin", "input_request":
+                yield from self._input_request(message.content)
+
+    def _input_request(self, content: Mapping[str, Any]) -> Iterator[Step]:
+        if not self.request.allow_stdin:
+            self._end_input()
+            yield Remark("INPUT_REFUSED", "the code asked for input, which this execution does not allow")
+            return
+        prompt = content.get("prompt")
+        self._input_until = self._loop.time() + self.input_seconds
+        yield InputAsked(
+            prompt=prompt[:PROMPT_CHARS] if isinstance(prompt, str) else "",
+            password=content.get("password") is True,
+        )
+
+    def _end_input(self) -> None:
+        self._input_until = None
+        try:
+            self.kernel.send("stdin", "input_reply", {"value": END_OF_INPUT, "status": "ok"})
+        except KernelGone:
+            self.kernel.kill()
+
+    def _begin_settling(self) -> None:
+        if not self._settle_from:
+            self._settle_from = self._heard
+
+    # time
+
+    def _timeout(self) -> float | None:
+        now = self._loop.time()
+        times = [t for t in (self.wake_at, self._input_until, self._settle_until()) if t is not None]
+        return max(0.0, min(times) - now) if times else None
+
+    def _settle_until(self) -> float | None:
+        if not self._settle_from:
+            return None
+        return min(self._heard + self.settle_seconds, self._settle_from + SETTLE_AT_MOST)
+
+    def _settled_late(self) -> bool:
+        until = self._settle_until()
+        return until is not None and self._loop.time() >= until
+
+    def _time_passed(self) -> Iterator[Step]:
+        now = self._loop.time()
+        if self._input_until is not None and now >= self._input_until:
+            self._end_input()
+            yield Remark("INPUT_UNANSWERED", f"nobody answered within {self.input_seconds:g} s: the code got EOFError")
+        if self.wake_at is not None and now >= self.wake_at:
+            self.wake_at = None
+            yield Tick()
+
+    # the end
+
+    def _asked_exit(self) -> bool:
+        payload = (self._reply or {}).get("payload")
+        return isinstance(payload, list) and any(
+            isinstance(entry, Mapping) and entry.get("source") == "ask_exit" and not entry.get("keepkernel")
+            for entry in payload
+        )
+
+    async def _leftovers(self, died: Died | None, asked_exit: bool) -> AsyncIterator[Step | Died]:
+        """What already stands in the pipes and queues, the stragglers of a gap, the death that was asked for."""
+        kernel = self.kernel
+        kernel.drain()
+        until = self._loop.time()
+        if died is None and asked_exit:
+            until += EXIT_SECONDS
+        elif died is None and kernel.lost_messages():
+            until += STRAGGLER_SECONDS
+        for _ in range(MAX_LEFTOVERS):
+            item = await kernel.receive(max(0.0, until - self._loop.time()))
+            if item is None:
+                if self._loop.time() >= until:
+                    return
+                continue
+            if isinstance(item, Died):
+                yield item
+                return
+            for step in self._take(item):
+                yield step
+            if died is None and not asked_exit and not kernel.lost_messages():
+                until = 0.0
+
+    def _accounts(self, died: Died | None) -> Iterator[Step]:
+        lost = self.kernel.lost_messages(take=True)
+        if lost and died is None:  # a death cuts the sequence by itself
+            yield Remark("OUTPUT_LOST", f"{lost} messages of the kernel never arrived")
+        if died is None and self._reply is not None and not self._idle:
+            yield Remark("IOPUB_LOST", f"no idle status within {self.settle_seconds:g} s of the reply: output may be missing")
+        if died is None and self._reply is None and self._idle:
+            yield Remark("REPLY_LOST", f"no reply within {self.settle_seconds:g} s of the idle status")

@@ -1,0 +1,414 @@
+"""Any kernel that a kernelspec describes, over its own protocol on private unix sockets."""
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import signal
+import stat
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from cellhouse.files import HostileDir
+from cellhouse.kernel.base import (
+    Died,
+    KernelGone,
+    KernelInfo,
+    KernelItem,
+    KernelProcess,
+    KernelStartFailed,
+    Trouble,
+)
+from cellhouse.kernel.inbox import Inbox
+from cellhouse.kernel.loss import LossDetector
+from cellhouse.kernel.pipes import PipeReader
+from cellhouse.kernel.wire import BadMessage, Wire
+from cellhouse.kernel.zmtp import SocketType, ZmtpConnection, ZmtpError
+from cellhouse.messages import Message, RawText
+
+MESSAGE_BYTES = 128 << 20
+"""One message on iopub (CONTRACT, limits); replies and input requests have no business being that large."""
+REPLY_BYTES = 16 << 20
+START_SECONDS = 60.0
+LOG_CHARS = 8192
+MAX_UNSENT_BYTES = 32 << 20
+DEATH_DRAIN_SECONDS = 0.1
+_POLL_SECONDS = 0.003
+_RETRY_SECONDS = 0.05
+
+_CHANNELS: Mapping[str, tuple[SocketType, int]] = {
+    # channel: (our socket's type, largest message); the order gives the socket's number
+    "shell": ("DEALER", REPLY_BYTES),
+    "iopub": ("SUB", MESSAGE_BYTES),
+    "stdin": ("DEALER", 1 << 20),
+    "control": ("DEALER", REPLY_BYTES),
+}
+_PORTS = {name: number for number, name in enumerate([*_CHANNELS, "hb"], start=1)}
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How one kernel is started. `argv` may hold `{connection_file}` and `{resource_dir}`."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    interrupt_mode: Literal["signal", "message"] = "signal"
+    resource_dir: str = ""
+    name: str = "kernel"
+
+
+Spawn = Callable[[Sequence[str], Mapping[str, str]], Awaitable[KernelProcess]]
+
+
+class JupyterKernel:
+    """A kernel process behind four ZMTP connections, each to a socket in a directory of this kernel alone.
+
+    `host_dir` is that directory as the service sees it (made here, removed by `close`), `inside_dir` the
+    same place as the kernel sees it. Sockets are reached through O_PATH descriptors that never follow a
+    link, so a kernel can't lead its client elsewhere.
+    """
+
+    def __init__(
+        self, launch: Launch, *, host_dir: Path, inside_dir: str, spawn: Spawn, start_seconds: float = START_SECONDS
+    ) -> None:
+        self.info = KernelInfo()
+        self._launch = launch
+        self._host_dir, self._inside_dir = host_dir, inside_dir
+        self._spawn = spawn
+        self._start_seconds = start_seconds
+        self._wire = Wire(key=secrets.token_hex(32).encode(), session=uuid.uuid4().hex)
+        self._identity = self._wire.session.encode()
+        self._inbox = Inbox(on_high=self._hold, on_low=self._release)
+        self._loss = LossDetector()
+        self._connections: dict[str, ZmtpConnection] = {}
+        self._open: set[str] = set()
+        self._pipes: list[PipeReader] = []
+        self._process: KernelProcess | None = None
+        self._dir_fd = -1
+        self._death: asyncio.Task[None] | None = None
+        self._all_closed = asyncio.Event()
+        self._closed = False
+
+    # life
+
+    async def start(self) -> None:
+        try:
+            async with asyncio.timeout(self._start_seconds):
+                await self._start()
+        except TimeoutError:
+            log = self._log_tail()
+            await self.close()
+            raise KernelStartFailed(
+                f"kernel {self._launch.name!r} did not answer within {self._start_seconds:g} s", log=log
+            ) from None
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _start(self) -> None:
+        connection_file = self._write_connection_file()
+        values = {"connection_file": connection_file, "resource_dir": self._launch.resource_dir}
+        argv = [_fill(part, values) for part in self._launch.argv]
+        self._process = await self._spawn(argv, self._launch.env)
+        self._pipes = [
+            PipeReader(self._process.stdout_fd, "stdout", self._raw),
+            PipeReader(self._process.stderr_fd, "stderr", self._raw),
+        ]
+        self._process.exited.add_done_callback(lambda _: self._exited())
+        for name in _CHANNELS:
+            await self._connect(name)
+        await self._say_hello()
+
+    def _write_connection_file(self) -> str:
+        self._host_dir.mkdir(mode=0o700, parents=True)
+        self._dir_fd = os.open(self._host_dir, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        document = {
+            "transport": "ipc",
+            "ip": f"{self._inside_dir}/s",
+            **{f"{name}_port": number for name, number in _PORTS.items()},
+            "key": self._wire.key.decode(),
+            "signature_scheme": "hmac-sha256",
+            "kernel_name": self._launch.name,
+        }
+        with contextlib.closing(HostileDir.open(self._host_dir)) as directory:
+            directory.create("connection.json", [json.dumps(document).encode()])
+        return f"{self._inside_dir}/connection.json"
+
+    async def _connect(self, name: str) -> None:
+        socket_type, limit = _CHANNELS[name]
+        while True:
+            self._check_alive()
+            fd = self._open_socket(f"s-{_PORTS[name]}")
+            if fd >= 0:
+                try:
+                    connection = await self._dial(fd, name, socket_type, limit)
+                    await connection.ready()
+                except OSError:  # bound, but not yet listening
+                    connection = None
+                except ZmtpError as error:
+                    raise KernelStartFailed(
+                        f"kernel {self._launch.name!r}, channel {name}: {error}", log=self._log_tail()
+                    ) from None
+                finally:
+                    os.close(fd)
+                if connection is not None:
+                    return
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def _dial(self, fd: int, name: str, socket_type: SocketType, limit: int) -> ZmtpConnection:
+        def make() -> ZmtpConnection:
+            return ZmtpConnection(
+                socket_type,
+                identity=self._identity if socket_type == "DEALER" else b"",
+                max_message=limit,
+                on_message=lambda frames, size: self._message(name, frames, size),
+                on_closed=lambda error: self._channel_closed(name, error),
+            )
+
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_unix_connection(make, f"/proc/self/fd/{fd}")
+        self._connections[name] = connection
+        self._open.add(name)
+        return connection
+
+    def _open_socket(self, file_name: str) -> int:
+        flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            fd = os.open(file_name, flags, dir_fd=self._dir_fd)
+        except FileNotFoundError:
+            return -1
+        if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise KernelStartFailed(
+                f"kernel {self._launch.name!r} put something else where its socket {file_name} belongs",
+                log=self._log_tail(),
+            )
+        return fd
+
+    async def _say_hello(self) -> None:
+        """Ask for kernel_info until both the reply and some iopub message came: the subscription holds then."""
+        reply: Message | None = None
+        heard = False
+        while reply is None or not heard:
+            self._check_alive()
+            self.send("shell", "kernel_info_request", {})
+            until = asyncio.get_running_loop().time() + _RETRY_SECONDS * (1 if reply else 20)
+            while reply is None or not heard:
+                left = until - asyncio.get_running_loop().time()
+                item = await self._inbox.get(left) if left > 0 else None
+                if item is None:
+                    break
+                match item:
+                    case Message(channel="iopub"):
+                        heard = True
+                    case Message(channel="shell", msg_type="kernel_info_reply"):
+                        reply = item
+                    case RawText():
+                        self._log = (self._log_tail() + item.data.decode("utf-8", "replace"))[-LOG_CHARS:]
+                    case Trouble() | Died():
+                        self._check_alive()
+                        raise KernelStartFailed(
+                            f"kernel {self._launch.name!r} failed while starting: {item}", log=self._log_tail()
+                        )
+        self.info = _kernel_info(reply)
+
+    _log = ""
+
+    def _log_tail(self) -> str:
+        """What the process wrote so far, end first kept; takes raw text out of the inbox."""
+        self.drain()
+        while (item := self._inbox.get_nowait()) is not None:
+            if isinstance(item, RawText):
+                self._log = (self._log + item.data.decode("utf-8", "replace"))[-LOG_CHARS:]
+        return self._log
+
+    def _check_alive(self) -> None:
+        if self._process is None or not self._process.exited.done():
+            return
+        end = self._process.exited.result()
+        how = f"status {end.exit_status}" if end.signal is None else f"signal {end.signal}"
+        log = self._log_tail()
+        raise KernelStartFailed(
+            f"kernel {self._launch.name!r} ended with {how} before it answered",
+            log=log,
+            exit_status=end.exit_status,
+            signal=end.signal,
+        )
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._process is not None:
+            self._process.signal(signal.SIGKILL, True)
+            await asyncio.wait([self._process.exited])
+        if self._death is not None:
+            self._death.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._death
+        for connection in self._connections.values():
+            connection.abort()
+        for pipe in self._pipes:
+            pipe.close()
+        if self._connections:
+            await asyncio.sleep(0)  # lets the loop close the sockets of aborted transports
+        if self._dir_fd >= 0:
+            self._remove_directory()
+
+    def _remove_directory(self) -> None:
+        with contextlib.suppress(OSError):  # a hostile neighbour may have moved it; it goes with the runtime
+            for name in os.listdir(f"/proc/self/fd/{self._dir_fd}"):
+                with contextlib.suppress(OSError):
+                    os.unlink(name, dir_fd=self._dir_fd)
+            os.rmdir(self._host_dir)
+        os.close(self._dir_fd)
+        self._dir_fd = -1
+
+    # traffic
+
+    async def receive(self, timeout: float | None = None) -> KernelItem | None:
+        return await self._inbox.get(timeout)
+
+    def send(self, channel: str, msg_type: str, content: Mapping[str, Any], *, msg_id: str = "") -> str:
+        connection = self._connections.get(channel)
+        if connection is None or channel not in self._open:
+            raise KernelGone(f"channel {channel} of kernel {self._launch.name!r} is closed")
+        if connection.unsent > MAX_UNSENT_BYTES:
+            raise KernelGone(f"kernel {self._launch.name!r} does not read its {channel} channel")
+        msg_id = msg_id or uuid.uuid4().hex
+        try:
+            connection.send(self._wire.pack(msg_type, content, msg_id=msg_id))
+        except ZmtpError as error:
+            raise KernelGone(str(error)) from None
+        return msg_id
+
+    def wake(self) -> None:
+        self._inbox.wake()
+
+    def drain(self) -> None:
+        for pipe in self._pipes:
+            pipe.drain()
+
+    def lost_messages(self, *, take: bool = False) -> int:
+        return self._loss.take() if take else self._loss.suspected
+
+    def interrupt(self) -> None:
+        if self._launch.interrupt_mode == "message":
+            with contextlib.suppress(KernelGone):  # its death is told by itself
+                self.send("control", "interrupt_request", {})
+        elif self._process is not None:
+            # The group, as a terminal's Ctrl-C would: the children of a cell are interrupted too.
+            self._process.signal(signal.SIGINT, True)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.signal(signal.SIGKILL, True)
+
+    def usage(self) -> tuple[float | None, int | None]:
+        if self._process is None:
+            return None, None
+        return process_usage(self._process.pid)
+
+    def _message(self, name: str, frames: list[memoryview], size: int) -> None:
+        assert name in ("shell", "iopub", "stdin", "control")
+        try:
+            message = self._wire.unpack(name, frames, size)  # type: ignore[arg-type]
+        except BadMessage as error:
+            self._inbox.put(Trouble("MALFORMED_MESSAGE", f"dropped a message on {name}: {error}"), 0)
+            return
+        self._loss.see(message.msg_id)
+        self._inbox.put(message, size)
+
+    def _raw(self, text: RawText) -> None:
+        self._inbox.put(text, len(text.data))
+
+    def _channel_closed(self, name: str, error: ZmtpError | None) -> None:
+        self._open.discard(name)
+        if not self._open:
+            self._all_closed.set()
+        if self._closed or (self._process is not None and self._process.exited.done()):
+            return
+        if error is not None and error.oversized:
+            trouble = Trouble(
+                "MESSAGE_SIZE",
+                f"the kernel sent {error} on {name}",
+                fatal=True,
+                metadata={"sizeBytes": str(error.oversized), "limitBytes": str(_CHANNELS[name][1])},
+            )
+        else:
+            why = f": {error}" if error else ""
+            trouble = Trouble("CHANNEL_CLOSED", f"the kernel closed its {name} channel{why}", fatal=True)
+        self._inbox.put(trouble, 0)
+
+    def _hold(self) -> None:
+        # What a dead process left in its sockets is bounded, and must be read to know that it ended.
+        if self._death is None:
+            for name in self._open:
+                self._connections[name].pause()
+        for pipe in self._pipes:
+            pipe.pause()
+
+    def _release(self) -> None:
+        for name in self._open:
+            self._connections[name].resume()
+        for pipe in self._pipes:
+            pipe.resume()
+
+    # death
+
+    def _exited(self) -> None:
+        if self._closed:
+            return
+        self._death = asyncio.get_running_loop().create_task(self._bury())
+        for name in self._open:
+            self._connections[name].resume()
+
+    async def _bury(self) -> None:
+        """Everything that left the process comes first, then `Died`."""
+        assert self._process is not None
+        end = self._process.exited.result()
+        waits = [asyncio.ensure_future(self._all_closed.wait())] if self._open else []
+        waits += [asyncio.ensure_future(pipe.ended.wait()) for pipe in self._pipes]
+        if waits:
+            # A child that inherited a descriptor may hold it open: what it writes later is not ours to await.
+            _, pending = await asyncio.wait(waits, timeout=DEATH_DRAIN_SECONDS)
+            for wait in pending:
+                wait.cancel()
+        self.drain()
+        self._inbox.put(Died(end.exit_status, end.signal, end.cpu_seconds, end.peak_memory_bytes), 0)
+
+
+def _fill(part: str, values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        part = part.replace("{" + name + "}", value)
+    return part
+
+
+def _kernel_info(reply: Message) -> KernelInfo:
+    def text(source: object, key: str) -> str:
+        value = source.get(key, "") if isinstance(source, Mapping) else ""
+        return value[:1024] if isinstance(value, str) else ""
+
+    language = reply.content.get("language_info")
+    return KernelInfo(
+        implementation=text(reply.content, "implementation"),
+        language=text(language, "name"),
+        language_version=text(language, "version"),
+        protocol_version=text(reply.content, "protocol_version"),
+        banner=text(reply.content, "banner"),
+    )
+
+
+def process_usage(pid: int) -> tuple[float | None, int | None]:
+    """CPU seconds and resident bytes of a process, from /proc; None where it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None, None
+    ticks = os.sysconf("SC_CLK_TCK")
+    cpu = sum(int(fields[i]) for i in (11, 12, 13, 14)) / ticks
+    return cpu, int(fields[21]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,259 @@
+"""The client half of ZMTP 3.0 over a unix socket: every byte bounded, every loss seen.
+
+libzmq bounds its queues in messages, not in bytes, throws an oversized frame away with those behind
+it, and reconnects by name to whatever stands there then. A service that reads from hostile kernels
+needs the opposite of all three, and the protocol (RFC 23/ZMTP, NULL mechanism) is small.
+"""
+
+import asyncio
+import mmap
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Literal
+
+SocketType = Literal["SUB", "DEALER"]
+
+GREETING_BYTES = 64
+HANDSHAKE_BYTES = 4096
+MAX_FRAMES = 1024
+_SCRATCH_BYTES = 65_536
+_MAPPED_BYTES = 1 << 20
+
+_MORE, _LONG, _COMMAND = 0x01, 0x02, 0x04
+
+
+class ZmtpError(Exception):
+    """The peer broke the protocol or a limit; `oversized` is the size it announced, where that was it."""
+
+    def __init__(self, message: str, *, oversized: int = 0) -> None:
+        super().__init__(message)
+        self.oversized = oversized
+
+
+class State(Enum):
+    GREETING = "greeting"
+    HANDSHAKE = "handshake"
+    READY = "ready"
+    CLOSED = "closed"
+
+
+class ZmtpConnection(asyncio.BufferedProtocol):
+    """One connection to one socket of a kernel.
+
+    `on_message(frames, size)` gets each whole message, `on_closed(error)` is called once, with None for
+    an orderly end of the stream. `pause()` stops reading: the peer is then held back by the socket.
+    """
+
+    def __init__(
+        self,
+        socket_type: SocketType,
+        *,
+        identity: bytes = b"",
+        max_message: int,
+        on_message: Callable[[list[memoryview], int], None],
+        on_closed: Callable[[ZmtpError | None], None],
+    ) -> None:
+        self._type = socket_type
+        self._identity = identity
+        self._max_message = max_message
+        self._on_message = on_message
+        self._on_closed = on_closed
+        self._transport: asyncio.Transport | None = None
+        self._state = State.GREETING
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._scratch = bytearray(_SCRATCH_BYTES)
+        self._start = self._end = 0
+        self._frames: list[memoryview] = []
+        self._size = 0
+        self._body: memoryview | None = None
+        self._filled = 0
+        self._flags = 0
+
+    # asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.write(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._body is not None:
+            return self._body[self._filled :]
+        if self._start:
+            rest = self._scratch[self._start : self._end]
+            self._scratch[: len(rest)] = rest
+            self._start, self._end = 0, len(rest)
+        return memoryview(self._scratch)[self._end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            if self._body is not None:
+                self._filled += nbytes
+                if self._filled == len(self._body):
+                    self._frame_done(self._body)
+                return
+            self._end += nbytes
+            self._parse()
+        except ZmtpError as error:
+            self._close(error)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        torn = self._body is not None or bool(self._frames)
+        self._close(ZmtpError("the connection ended inside a message") if torn else None)
+
+    # the caller's side
+
+    async def ready(self) -> None:
+        """Returns once the handshake is done; raises ZmtpError where the peer refused or closed."""
+        await self._ready
+
+    def send(self, frames: Sequence[bytes]) -> None:
+        """Queue one message. Raises ZmtpError on a closed connection."""
+        if self._state is not State.READY or self._transport is None:
+            raise ZmtpError(f"cannot send: the connection is {self._state.value}")
+        self._transport.writelines(
+            piece
+            for number, frame in enumerate(frames)
+            for piece in (_header(frame, _MORE if number < len(frames) - 1 else 0), frame)
+        )
+
+    def pause(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    @property
+    def unsent(self) -> int:
+        """Bytes the peer has not taken yet."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # the protocol
+
+    def _parse(self) -> None:
+        while self._state is not State.CLOSED and self._body is None:
+            available = self._end - self._start
+            if self._state is State.GREETING:
+                if available < GREETING_BYTES:
+                    return
+                self._greeting(bytes(self._take(GREETING_BYTES)))
+                continue
+            head = self._frame_head(available)
+            if head is None:
+                return
+            flags, length, head_bytes = head
+            self._admit(flags, length)
+            self._start += head_bytes
+            self._flags = flags
+            self._begin_body(length, available - head_bytes)
+
+    def _frame_head(self, available: int) -> tuple[int, int, int] | None:
+        if available < 2:
+            return None
+        flags = self._scratch[self._start]
+        if flags & ~(_MORE | _LONG | _COMMAND) or (flags & _COMMAND and flags & _MORE):
+            raise ZmtpError(f"frame flags {flags:#x} do not exist")
+        if not flags & _LONG:
+            return flags, self._scratch[self._start + 1], 2
+        if available < 9:
+            return None
+        return flags, int.from_bytes(self._scratch[self._start + 1 : self._start + 9], "big"), 9
+
+    def _admit(self, flags: int, length: int) -> None:
+        if flags & _COMMAND or self._state is State.HANDSHAKE:
+            if length > HANDSHAKE_BYTES:
+                raise ZmtpError(f"a command of {length} bytes")
+            return
+        if self._size + length > self._max_message:
+            raise ZmtpError(
+                f"a message of at least {self._size + length} bytes, limit {self._max_message}",
+                oversized=self._size + length,
+            )
+        if len(self._frames) >= MAX_FRAMES:
+            raise ZmtpError(f"a message of more than {MAX_FRAMES} frames")
+
+    def _begin_body(self, length: int, available: int) -> None:
+        if available >= length:
+            self._frame_done(memoryview(bytes(self._take(length))))
+            return
+        # A mapping costs memory only as it fills, and gives it back to the system when it goes.
+        body = memoryview(mmap.mmap(-1, length) if length >= _MAPPED_BYTES else bytearray(length))
+        body[:available] = self._take(available)
+        self._body, self._filled = body, available
+
+    def _take(self, count: int) -> memoryview:
+        start = self._start
+        self._start += count
+        return memoryview(self._scratch)[start : start + count]
+
+    def _frame_done(self, body: memoryview) -> None:
+        self._body, self._filled = None, 0
+        if self._flags & _COMMAND or self._state is State.HANDSHAKE:
+            self._command(bytes(body))
+            return
+        self._frames.append(body)
+        self._size += len(body)
+        if not self._flags & _MORE:
+            frames, size = self._frames, self._size
+            self._frames, self._size = [], 0
+            self._on_message(frames, size)
+
+    def _greeting(self, greeting: bytes) -> None:
+        if greeting[0] != 0xFF or greeting[9] != 0x7F or greeting[10] < 3:
+            raise ZmtpError("the peer does not speak ZMTP 3")
+        mechanism = greeting[12:32].rstrip(b"\0")
+        if mechanism != b"NULL":
+            raise ZmtpError(f"the peer asks for the security mechanism {mechanism!r}")
+        self._state = State.HANDSHAKE
+        properties = _property(b"Socket-Type", self._type.encode()) + _property(b"Identity", self._identity)
+        body = b"\x05READY" + properties
+        self._write(bytes([_COMMAND, len(body)]) + body)
+
+    def _command(self, body: bytes) -> None:
+        name = body[1 : 1 + body[0]] if body else b""
+        if self._state is State.HANDSHAKE:
+            if name != b"READY":
+                raise ZmtpError(f"the peer refused the handshake: {body[:100]!r}")
+            self._state = State.READY
+            if self._type == "SUB":
+                self._write(b"\x00\x01\x01")  # ZMTP 3.0: subscribe to everything
+            if not self._ready.done():
+                self._ready.set_result(None)
+        elif name == b"PING":
+            pong = b"\x04PONG" + body[7:23]
+            self._write(bytes([_COMMAND, len(pong)]) + pong)
+
+    def _write(self, data: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(data)
+
+    def _close(self, error: ZmtpError | None) -> None:
+        if self._state is State.CLOSED:
+            return
+        self._state = State.CLOSED
+        self._frames, self._body = [], None
+        if self._transport is not None:
+            self._transport.abort()
+        if not self._ready.done():
+            self._ready.set_exception(error or ZmtpError("the peer closed the connection"))
+            self._ready.exception()  # whoever awaits it still gets it; nobody awaiting is no fault
+        self._on_closed(error)
+
+
+def _header(frame: bytes, more: int) -> bytes:
+    if len(frame) < 256:
+        return bytes([more, len(frame)])
+    return bytes([more | _LONG]) + len(frame).to_bytes(8, "big")
+
+
+def _property(name: bytes, value: bytes) -> bytes:
+    return bytes([len(name)]) + name + len(value).to_bytes(4, "big") + value

@@ -1,0 +1,34 @@
+"""One message of a kernel, and one piece of text from its process's own descriptors."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Channel = Literal["iopub", "shell", "control", "stdin"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as the Jupyter messaging protocol 5.4 shapes it, already authenticated and bounded.
+
+    `content` is always a mapping; a string value in a large message may be a `LongText`. Where the
+    content could not be read, it is empty and `defect` says why.
+    """
+
+    channel: Channel
+    msg_type: str
+    msg_id: str
+    parent_id: str
+    content: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    buffers: Sequence[memoryview]
+    size: int
+    defect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RawText:
+    """Bytes read from descriptor 1 or 2 of a kernel's process: C code, children, faulthandler."""
+
+    name: Literal["stdout", "stderr"]
+    data: bytes
