@@ -1,0 +1,107 @@
+"""Every limit, with its name and its default (contract, section 3)."""
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from cellhouse.model.errors import InvalidArgument
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+GIB: Final = 1024 * MIB
+
+# One message of a kernel. Native kernels drop a bigger one at the source; others lose their kernel.
+MESSAGE_BYTES: Final = 128 * MIB
+# The most that a caller may ask for as outputLimit: a result has to stay one document.
+OUTPUT_LIMIT_MAX: Final = 16 * MIB
+
+
+def _positive(limits: Any) -> None:
+    for field in fields(limits):
+        value = getattr(limits, field.name)
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not math.isfinite(value)
+            or value <= 0
+        ):
+            raise InvalidArgument.of_field(
+                field.name, f"{value!r} is no limit; it takes a finite number above 0"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureLimits:
+    """What is kept of the output of one execution."""
+
+    # Characters of each of stdout, stderr and result in the result itself.
+    inline_chars: int = 65_536
+    error_value_chars: int = 8_192
+    # All frames of a traceback together; the first and the last are kept.
+    traceback_chars: int = 32_768
+    # Whole text kept for paging; past it counted, not kept.
+    spill_bytes: int = GIB
+    # Text logged as events; past it a notice, then unnumbered tail frames.
+    event_text_bytes: int = 8 * MIB
+    # Text of one event: longer text is several events.
+    event_chars: int = 65_536
+    bundle_bytes: int = 64 * MIB
+    bundles_bytes: int = GIB
+    written_outputs: int = 25_000
+    rich_entries: int = 50_000
+    tail_bytes: int = 4_096
+    tail_seconds: float = 1.0
+    # Least time between two writes of one display that is updated again and again.
+    update_seconds: float = 0.05
+    notices: int = 100
+    # Text of one notice.
+    notice_chars: int = 1_024
+    # MIME types named of one output, and characters of each.
+    mime_types: int = 64
+    mime_type_chars: int = 256
+    # Display ids remembered for one kernel.
+    display_ids: int = 10_000
+    # Files named in `artifacts`.
+    artifacts: int = 10_000
+
+    def __post_init__(self) -> None:
+        _positive(self)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """How long things may take in a session, and how much may wait there."""
+
+    queue: int = 64
+    code_bytes: int = 4 * MIB
+    # Variables of a request, and bytes of them all.
+    environment_variables: int = 256
+    environment_bytes: int = 128 * KIB
+    # How long a call waits when it doesn't say.
+    wait_timeout: float = 600.0
+    idle_seconds: float = 1_800.0
+    # How long input may stay unanswered before the code gets EOFError.
+    input_wait: float = 300.0
+    # From an interrupt to the kill, where executionTimeout or a cancel has to end the code.
+    interrupt_grace: float = 5.0
+    # How long idle is awaited after a reply, and a reply after idle.
+    settle_seconds: float = 5.0
+    # How long the end of the process is awaited after `quit()`.
+    exit_seconds: float = 5.0
+    start_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        _positive(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionLimits:
+    """How long records are remembered."""
+
+    age_seconds: float = 7 * 86_400.0
+    bytes: int = 10 * GIB
+    tombstone_age_seconds: float = 30 * 86_400.0
+    tombstones: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        _positive(self)
