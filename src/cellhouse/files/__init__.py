@@ -1,0 +1,64 @@
+"""Files: a hostile directory held and read safely, whole files put in place at once, records that survive a crash."""
+
+from cellhouse.files.atomic import sync_dir, write_atomic
+from cellhouse.files.errors import (
+    DiskFull,
+    FileBusy,
+    FileError,
+    FileTooLarge,
+    HostilePath,
+    NotRecords,
+    NotRegularFile,
+    PathEscapes,
+    is_disk_full,
+)
+from cellhouse.files.hostile import HostileDir, Scan, ScanEntry, Written, kind_of, write_all
+from cellhouse.files.names import escape_name, relative_path, unescape_name
+from cellhouse.files.records import (
+    DEFAULT_RESERVE,
+    HEADER_BYTES,
+    MAGIC,
+    MAX_RECORD_BYTES,
+    RecordReader,
+    RecordWriter,
+    read_records,
+    valid_end,
+)
+from cellhouse.files.snapshot import Change, FileMark, Snapshot, SnapshotLimits, changes, snapshot
+
+__all__ = [
+    "DEFAULT_RESERVE",
+    "HEADER_BYTES",
+    "MAGIC",
+    "MAX_RECORD_BYTES",
+    "Change",
+    "DiskFull",
+    "FileBusy",
+    "FileError",
+    "FileMark",
+    "FileTooLarge",
+    "HostileDir",
+    "HostilePath",
+    "NotRecords",
+    "NotRegularFile",
+    "PathEscapes",
+    "RecordReader",
+    "RecordWriter",
+    "Scan",
+    "ScanEntry",
+    "Snapshot",
+    "SnapshotLimits",
+    "Written",
+    "changes",
+    "escape_name",
+    "is_disk_full",
+    "kind_of",
+    "read_records",
+    "relative_path",
+    "snapshot",
+    "sync_dir",
+    "unescape_name",
+    "valid_end",
+    "write_all",
+    "write_atomic",
+]

@@ -1,0 +1,79 @@
+"""What can be wrong with a file that we did not make ourselves.
+
+FileError
+├── HostilePath      the path itself is refused: absolute, "..", empty, NUL, too long, a bad escape
+├── PathEscapes      a component is a symbolic link, or leads into another mount
+├── NotRegularFile   a directory, fifo, socket or device stands where a regular file is needed
+├── FileTooLarge     the file has more bytes than the reader may take
+├── FileBusy         somebody holds a lease that would make us wait
+└── NotRecords       the file does not begin as a record file does
+DiskFull (an OSError)   no space, or the quota is used up
+"""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class FileError(Exception):
+    """Base of everything that `files` refuses to do; a missing file stays a plain FileNotFoundError."""
+
+
+class HostilePath(FileError):
+    """The path may not be used at all, whatever stands there."""
+
+
+class PathEscapes(FileError):
+    """Following the path would leave the directory that is held."""
+
+
+class NotRegularFile(FileError):
+    """Something that is no regular file stands at the path; it was not opened."""
+
+
+class FileTooLarge(FileError):
+    """The file has more than `limit` bytes; `size` is what it had when it was looked at."""
+
+    def __init__(self, name: str, size: int, limit: int) -> None:
+        super().__init__(f"{name} has {size} bytes and the reader takes at most {limit}; read it in ranges")
+        self.size = size
+        self.limit = limit
+
+
+class FileBusy(FileError):
+    """Opening would have waited for another process (a lease); we never wait for a hostile neighbour."""
+
+
+class NotRecords(FileError):
+    """The file lacks the mark that every record file begins with."""
+
+
+class DiskFull(OSError):
+    """ENOSPC or EDQUOT: nothing that was there before is damaged."""
+
+    def __init__(self, name: str, code: int = errno.ENOSPC) -> None:
+        super().__init__(code, os.strerror(code), name)
+
+    def __str__(self) -> str:
+        return f"no space is left for {self.filename} ({self.strerror}); free space or raise the quota"
+
+
+def is_disk_full(error: OSError) -> bool:
+    """True where `error` says that space or quota ran out."""
+    return error.errno in _DISK_FULL
+
+
+@contextmanager
+def disk_full_named(name: str) -> Iterator[None]:
+    """Turn ENOSPC and EDQUOT of the block into DiskFull, which names the file."""
+    try:
+        yield
+    except DiskFull:
+        raise
+    except OSError as error:
+        if is_disk_full(error):
+            raise DiskFull(name, error.errno or errno.ENOSPC) from error
+        raise

@@ -1,0 +1,430 @@
+"""A directory that hostile code writes to, held by a descriptor, and read and written from outside.
+
+Nothing is followed, nothing that is not a regular file is opened, nothing waits, and every read and walk is bounded.
+Paths are relative; a `str` is the printable form of `names.escape_name`, so whatever a scan gave can be handed back, and
+`bytes` are taken as they are.
+"""
+
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import stat
+import warnings
+from collections import deque
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from cellhouse.files.beneath import PATH_FLAGS, SAFE_FLAGS, open_beneath
+from cellhouse.files.errors import (
+    FileBusy,
+    FileTooLarge,
+    HostilePath,
+    NotRegularFile,
+    PathEscapes,
+    disk_full_named,
+)
+from cellhouse.files.names import MAX_PATH_BYTES, escape_name, relative_path
+
+SCAN_DEPTH = 64
+CLEAR_NAMES = 50_000_000
+_LISTING = 1_000
+_READ_BYTES = 1 << 20
+_KINDS = (
+    (stat.S_ISDIR, "directory"),
+    (stat.S_ISLNK, "symbolic link"),
+    (stat.S_ISFIFO, "fifo"),
+    (stat.S_ISSOCK, "socket"),
+    (stat.S_ISCHR, "character device"),
+    (stat.S_ISBLK, "block device"),
+)
+
+
+def kind_of(mode: int) -> str:
+    """What `st_mode` says in a word: "file", "directory", "symbolic link", "fifo", "socket", …"""
+    return next(
+        (name for test, name in _KINDS if test(mode)), "file" if stat.S_ISREG(mode) else "unknown kind"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What `create` put down: bytes and their SHA-256 in hex."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScanEntry:
+    """One name beneath the directory: its printable relative path, the raw one, and its lstat."""
+
+    name: str
+    path: bytes
+    stat: os.stat_result
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.stat.st_mode)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What a bounded walk saw. `cut` says why it is not everything ("entries", "depth", "unreadable"); empty: it is."""
+
+    entries: list[ScanEntry]
+    cut: frozenset[str]
+
+
+class HostileDir:
+    """A held O_PATH descriptor of one directory. Its methods may be called from any thread; `close` from one."""
+
+    def __init__(self, fd: int, label: str, owner: tuple[int, int] | None = None) -> None:
+        """Takes over `fd`. `owner` (uid, gid) is given to everything created here."""
+        self._fd = fd
+        self._label = label
+        self._owner = owner
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, owner: tuple[int, int] | None = None) -> Self:
+        """Hold the directory at a path that we trust up to its last component, which must be no symbolic link."""
+        fd = os.open(path, PATH_FLAGS)
+        return cls._checked(fd, os.fspath(path), owner)
+
+    @classmethod
+    def _checked(cls, fd: int, label: str, owner: tuple[int, int] | None) -> Self:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISDIR(mode):
+            return cls(fd, label, owner)
+        os.close(fd)
+        if stat.S_ISLNK(mode):
+            raise PathEscapes(f"{label} is a symbolic link; only a directory itself is held")
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), label)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            warnings.warn(f"unclosed directory {self._label}", ResourceWarning, source=self, stacklevel=2)
+            self.close()
+
+    def __repr__(self) -> str:
+        return f"HostileDir({self._label!r}, fd={self._fd})"
+
+    def fileno(self) -> int:
+        """The held descriptor (O_PATH); it stays ours."""
+        if self._fd < 0:
+            raise ValueError(f"the directory {self._label} is closed; open it again")
+        return self._fd
+
+    def close(self) -> None:
+        """Let go of the directory; calling it again does nothing."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    # Looking
+
+    def stat(self, rel: str | bytes) -> os.stat_result:
+        """lstat of what stands at `rel`, of whatever kind."""
+        fd = open_beneath(self.fileno(), relative_path(rel), PATH_FLAGS)
+        try:
+            return os.fstat(fd)
+        finally:
+            os.close(fd)
+
+    def open_read(self, rel: str | bytes) -> int:
+        """A non-blocking descriptor of the regular file at `rel`; the caller closes it.
+
+        Raises HostilePath, PathEscapes, NotRegularFile, FileBusy, and OSError (FileNotFoundError, PermissionError).
+        """
+        raw = relative_path(rel)
+        held = open_beneath(self.fileno(), raw, PATH_FLAGS)
+        try:
+            # Looked at before it is opened: merely opening a fifo or a device can have an effect.
+            mode = os.fstat(held).st_mode
+            if stat.S_ISLNK(mode):
+                raise PathEscapes(f"{escape_name(raw)} is a symbolic link; links are not followed here")
+            if not stat.S_ISREG(mode):
+                raise NotRegularFile(f"{escape_name(raw)} is a {kind_of(mode)}; only regular files are read")
+            return os.open(f"/proc/self/fd/{held}", os.O_RDONLY | (SAFE_FLAGS & ~os.O_NOFOLLOW))
+        except BlockingIOError as error:
+            raise FileBusy(
+                f"{escape_name(raw)} is held by a lease; try again when its holder has let go"
+            ) from error
+        except OSError as error:
+            error.filename = escape_name(raw)
+            raise
+        finally:
+            os.close(held)
+
+    def read(self, rel: str | bytes, limit: int) -> bytes:
+        """The whole file, or FileTooLarge where it has more than `limit` bytes (also where it grows meanwhile)."""
+        fd = self.open_read(rel)
+        try:
+            size = os.fstat(fd).st_size
+            data = b"" if size > limit else _read_up_to(fd, 0, limit + 1)
+            if max(size, len(data)) > limit:
+                raise FileTooLarge(escape_name(relative_path(rel)), max(size, len(data)), limit)
+            return data
+        finally:
+            os.close(fd)
+
+    def read_range(self, rel: str | bytes, offset: int, limit: int) -> bytes:
+        """At most `limit` bytes from `offset`; fewer only at the end of the file."""
+        fd = self.open_read(rel)
+        try:
+            return _read_up_to(fd, offset, limit)
+        finally:
+            os.close(fd)
+
+    def scan(self, limit: int, *, depth: int = SCAN_DEPTH, skip: Collection[bytes] = ()) -> Scan:
+        """Walk breadth first over at most `limit` names, `depth` levels deep, not into directories named in `skip`.
+
+        What vanishes or changes its kind meanwhile is left out; what can't be read is told in `cut`.
+        """
+        entries: list[ScanEntry] = []
+        cut: set[str] = set()
+        todo: deque[tuple[bytes, int]] = deque([(b"", 1)])
+        while todo:
+            below, level = todo.popleft()
+            try:
+                full = self._scan_one(below, limit, entries, todo, level, depth, skip, cut)
+            except (FileNotFoundError, NotADirectoryError, PathEscapes):
+                # Gone or swapped since its name was read: nothing of it was touched.
+                continue
+            except PermissionError:
+                cut.add("unreadable")
+                continue
+            if full:
+                cut.add("entries")
+                break
+        return Scan(entries, frozenset(cut))
+
+    def _scan_one(
+        self,
+        below: bytes,
+        limit: int,
+        entries: list[ScanEntry],
+        todo: deque[tuple[bytes, int]],
+        level: int,
+        depth: int,
+        skip: Collection[bytes],
+        cut: set[str],
+    ) -> bool:
+        """Add the names of one directory; True where the limit stopped it."""
+        fd = _open_listing(self.fileno(), below)
+        try:
+            with os.scandir(fd) as names:
+                for found in names:
+                    raw = os.fsencode(found.name)
+                    if raw in skip:
+                        continue
+                    if len(entries) >= limit:
+                        return True
+                    path = below + b"/" + raw if below else raw
+                    try:
+                        seen = found.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue
+                    entries.append(ScanEntry(escape_name(path), path, seen))
+                    if stat.S_ISDIR(seen.st_mode):
+                        if level >= depth or len(path) + 256 > MAX_PATH_BYTES:
+                            cut.add("depth")
+                        else:
+                            todo.append((path, level + 1))
+        finally:
+            os.close(fd)
+        return False
+
+    # Changing
+
+    def subdir(self, rel: str | bytes, create: bool = False) -> "HostileDir":
+        """Hold a directory beneath this one; with `create`, what is missing of it is made (mode 0755)."""
+        raw = relative_path(rel)
+        if create:
+            self._make_dirs(raw)
+        label = f"{self._label}/{escape_name(raw)}"
+        return type(self)._checked(open_beneath(self.fileno(), raw, PATH_FLAGS), label, self._owner)
+
+    def _make_dirs(self, raw: bytes) -> None:
+        here = os.dup(self.fileno())
+        try:
+            for part in raw.split(b"/"):
+                made = False
+                with contextlib.suppress(FileExistsError), disk_full_named(escape_name(raw)):
+                    os.mkdir(part, 0o755, dir_fd=here)
+                    made = True
+                below = open_beneath(here, part, PATH_FLAGS)
+                os.close(here)
+                here = below
+                if made and self._owner is not None:
+                    # Through ".", so that only a directory can change hands, never a link put in its place.
+                    os.chown(b".", *self._owner, dir_fd=here, follow_symlinks=False)
+        finally:
+            os.close(here)
+
+    def _parent(self, rel: str | bytes) -> tuple[int, bytes]:
+        """A new descriptor of the directory that `rel` lies in, and the last component."""
+        raw = relative_path(rel)
+        parent, _, name = raw.rpartition(b"/")
+        return (open_beneath(self.fileno(), parent, PATH_FLAGS) if parent else os.dup(self.fileno())), name
+
+    def create(self, rel: str | bytes, chunks: Iterable[bytes | memoryview], *, mode: int = 0o644) -> Written:
+        """Put a whole file at `rel` at once, replacing what stands there (a link is replaced, never followed).
+
+        It is written under a passing name in the same directory and renamed; on any failure that name goes away.
+        Raises DiskFull, FileNotFoundError (no such parent), IsADirectoryError (a directory stands there), PathEscapes.
+        """
+        parent, name = self._parent(rel)
+        passing = b".cellhouse-%s.part" % secrets.token_hex(8).encode()
+        shown = escape_name(relative_path(rel))
+        try:
+            with disk_full_named(shown):
+                fd = open_beneath(parent, passing, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE_FLAGS, 0o600)
+                try:
+                    written = self._fill(fd, chunks, mode)
+                    os.rename(passing, name, src_dir_fd=parent, dst_dir_fd=parent)
+                except BaseException:
+                    # The code inside may have taken the passing name away or locked the directory; then it is its own.
+                    with contextlib.suppress(OSError):
+                        os.unlink(passing, dir_fd=parent)
+                    raise
+                return written
+        finally:
+            os.close(parent)
+
+    def _fill(self, fd: int, chunks: Iterable[bytes | memoryview], mode: int) -> Written:
+        try:
+            digest = hashlib.sha256()
+            size = 0
+            for chunk in chunks:
+                digest.update(chunk)
+                size += write_all(fd, chunk)
+            if self._owner is not None:
+                os.fchown(fd, *self._owner)
+            os.fchmod(fd, mode)
+            return Written(size, digest.hexdigest())
+        finally:
+            os.close(fd)
+
+    def unlink(self, rel: str | bytes) -> None:
+        """Remove the name `rel` (a link itself, never its target); a directory raises IsADirectoryError."""
+        parent, name = self._parent(rel)
+        try:
+            os.unlink(name, dir_fd=parent)
+        finally:
+            os.close(parent)
+
+    def clear(self, limit: int = CLEAR_NAMES) -> int:
+        """Remove everything beneath, however deep, in constant memory; the number of names removed.
+
+        What lies in a directory is moved up under a passing name before the directory goes, so that no path grows and no
+        stack deepens. For a directory that nobody uses any more: `limit` names end it where somebody keeps adding.
+        """
+        removed = 0
+        fd = _open_listing(self.fileno(), b"")
+        try:
+            while removed < limit and (names := _listing(fd)):
+                for raw in names:
+                    removed += _remove(fd, raw)
+        finally:
+            os.close(fd)
+        return removed
+
+
+def _remove(top: int, raw: bytes) -> int:
+    """Remove one name of `top`, or some of what is in it; the number of names that went."""
+    if _unlinked(top, raw):
+        return 1
+    inner = _open_listing(top, raw)
+    removed = 0
+    try:
+        names = _listing(inner)
+        for name in names:
+            if _unlinked(inner, name):
+                removed += 1
+            else:
+                os.rename(
+                    name,
+                    b".cellhouse-%s.gone" % secrets.token_hex(8).encode(),
+                    src_dir_fd=inner,
+                    dst_dir_fd=top,
+                )
+    finally:
+        os.close(inner)
+    if len(names) == _LISTING:
+        return removed
+    os.rmdir(raw, dir_fd=top)
+    return removed + 1
+
+
+def _unlinked(dir_fd: int, raw: bytes) -> bool:
+    """Unlink a name; False where it is a directory, which then is ours to open and empty."""
+    try:
+        os.unlink(raw, dir_fd=dir_fd)
+    except FileNotFoundError:
+        return True
+    except IsADirectoryError:
+        held = open_beneath(dir_fd, raw, PATH_FLAGS)
+        try:
+            # The code inside may have closed it even to its owner, who we may be.
+            if stat.S_ISDIR(os.fstat(held).st_mode):
+                Path(f"/proc/self/fd/{held}").chmod(0o700)
+        finally:
+            os.close(held)
+        return False
+    return True
+
+
+def _open_listing(dir_fd: int, below: bytes) -> int:
+    """A readable descriptor of the directory `below` (empty: itself)."""
+    held = open_beneath(dir_fd, below, PATH_FLAGS) if below else os.dup(dir_fd)
+    try:
+        return os.open(b".", os.O_RDONLY | os.O_DIRECTORY | SAFE_FLAGS, dir_fd=held)
+    finally:
+        os.close(held)
+
+
+def _listing(fd: int) -> list[bytes]:
+    """The first names of a directory: a bounded list, taken before anything is changed."""
+    names: list[bytes] = []
+    with os.scandir(fd) as found:
+        for entry in found:
+            names.append(os.fsencode(entry.name))
+            if len(names) == _LISTING:
+                break
+    return names
+
+
+def _read_up_to(fd: int, offset: int, limit: int) -> bytes:
+    if offset < 0 or limit < 0:
+        raise HostilePath(f"the range {offset}+{limit} is negative; offset and limit count from 0")
+    parts: list[bytes] = []
+    while limit > 0:
+        part = os.pread(fd, min(limit, _READ_BYTES), offset)
+        if not part:
+            break
+        parts.append(part)
+        offset += len(part)
+        limit -= len(part)
+    return b"".join(parts)
+
+
+def write_all(fd: int, data: bytes | memoryview) -> int:
+    """Write every byte; the number of them."""
+    view = memoryview(data).cast("B")
+    done = 0
+    while done < len(view):
+        done += os.write(fd, view[done:])
+    return done
