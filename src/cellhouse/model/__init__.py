@@ -113,6 +113,7 @@ from cellhouse.model.result import (
 from cellhouse.model.wire import (
     INT64_MAX,
     JSON_SCHEMA_DIALECT,
+    Base64,
     Int32,
     Int64,
     Text,
@@ -136,6 +137,7 @@ __all__ = [
     "AlreadyExists",
     "Artifact",
     "ArtifactEvent",
+    "Base64",
     "CallReason",
     "CaptureLimits",
     "CellhouseError",

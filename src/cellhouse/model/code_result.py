@@ -1,13 +1,12 @@
 """CodeResult: the runner's view of one execution (contract, section 5). Counts are JSON numbers here."""
 
-import builtins
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from cellhouse.model.enums import Outcome
 from cellhouse.model.error_info import ErrorInfo
-from cellhouse.model.wire import Text, Wire
+from cellhouse.model.wire import Base64, Text, Wire
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -22,7 +21,7 @@ class CodeArtifact(Wire):
     # The runner's own statement, when it knows.
     media_type: Text | None = None
     # Only where the bytes can be handed over; base64 in JSON.
-    data: builtins.bytes | None = None
+    data: Base64 | None = None
     # Stamped by whoever put it into an artifact store.
     ref: Text | None = None
 

@@ -1,13 +1,14 @@
 """The events of an execution, numbered 1, 2, 3, … (contract, section 4)."""
 
-from typing import Annotated, Any, Final, Literal, Self
+import functools
+from typing import Annotated, Any, Literal, Self
 
 import pydantic_core
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import ConfigDict, Field, TypeAdapter, model_validator
 
 from cellhouse.model.error_info import ErrorInfo, Reason
 from cellhouse.model.result import Artifact, ExecuteCodeResult
-from cellhouse.model.wire import Int32, Int64, Text, Wire, proto3, wire_schema, without_nulls
+from cellhouse.model.wire import Int32, Int64, Text, Wire, proto3, read_leniently, wire_schema
 
 # Number of an event in its log: a JSON number.
 Sequence = Annotated[int, Field(strict=True, ge=0, le=2**53 - 1)]
@@ -114,7 +115,7 @@ class InputRequestedEvent(Numbered):
     password: bool = False
 
 
-class ArtifactEvent(Numbered, Artifact):
+class ArtifactEvent(Artifact, Numbered):
     """A file that the code made or changed."""
 
     type: Literal["artifact"] = "artifact"
@@ -190,19 +191,17 @@ Event = Annotated[
     Field(discriminator="type"),
 ]
 
-_adapter: Final[TypeAdapter[Event]] = TypeAdapter(Event)
+
+@functools.cache
+def _adapter() -> TypeAdapter[Event]:
+    return TypeAdapter(Event)
 
 
 def parse_event(obj: Any) -> Event:
     """Reads an event from a JSON-ready object or JSON text. ValueError where it is none."""
     if isinstance(obj, str | bytes):
         obj = pydantic_core.from_json(obj, allow_inf_nan=False)
-    try:
-        return _adapter.validate_python(obj)
-    except ValidationError:
-        if (cleaned := without_nulls(obj)) == obj:
-            raise
-    return _adapter.validate_python(cleaned)
+    return read_leniently(_adapter().validate_python, obj)
 
 
 def event_json_schema() -> dict[str, Any]:

@@ -34,8 +34,9 @@ _EXECUTION_ID_RULE: Final = "1 to 128 letters, digits, '.', '_', '~' and '-' (a 
 
 def _shown(value: object) -> str:
     """What was given, short and printable, for a message."""
-    text = ascii(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"
+    if not isinstance(value, str):
+        return f"a {type(value).__name__}"
+    return ascii(value) if len(value) <= _SHOWN else f"{value[:_SHOWN]!a}… ({len(value)} characters)"
 
 
 def _bad(field: str, value: object, rule: str) -> InvalidArgument:

@@ -16,33 +16,49 @@ from cellhouse.model.wire import Wire, proto3
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _DEFAULT_LIMITS: Final = SessionLimits()
 
-# Nothing is guessed: "yes" is no bool, and "5" no number of seconds.
-StrictSeconds = Annotated[float, Field(strict=True)]
+# Nothing is guessed: "yes" is no bool, and "5" no number of seconds. Bounds are for the schema only, since
+# `check` judges them with a message that helps.
+StrictSeconds = Annotated[float, Field(strict=True, json_schema_extra={"exclusiveMinimum": 0})]
 StrictBool = Annotated[bool, Field(strict=True)]
-StrictInt = Annotated[int, Field(strict=True)]
+OutputLimit = Annotated[
+    int, Field(strict=True, json_schema_extra={"minimum": 1, "maximum": OUTPUT_LIMIT_MAX})
+]
+Variables = Annotated[
+    dict[str, str],
+    Field(json_schema_extra={"propertyNames": {"pattern": f"^{_VARIABLE.pattern}$"}}),
+]
 
 
 class ExecuteCodeRequest(Wire):
-    """One execution that is asked for. A field of the wrong type is InvalidArgument, here and from the wire."""
+    """One execution that is asked for: code, and exactly one of session and runtime."""
 
-    # The figures are judged by `check`, which names the field.
-    model_config = ConfigDict(allow_inf_nan=True)
+    model_config = ConfigDict(
+        allow_inf_nan=True,  # `check` refuses them and names the field
+        json_schema_extra={"oneOf": [{"required": ["session"]}, {"required": ["runtime"]}]},
+    )
 
-    code: Annotated[str, proto3] = ""
-    # Exactly one of the two.
-    session: str | None = None
-    runtime: str | None = None
-    execution_id: Annotated[str, proto3] = ""
-    # Seconds that the code may run, from its start.
-    execution_timeout: StrictSeconds | None = None
-    # Seconds that this call may wait; the code runs on.
-    wait_timeout: StrictSeconds | None = None
-    # Characters each for stdout, stderr and result.
-    output_limit: StrictInt | None = None
-    store_history: StrictBool = True
-    allow_stdin: StrictBool = False
-    # Variables for this execution only.
-    environment: dict[str, str] | None = None
+    code: Annotated[str, proto3] = Field("", description="The code to run.")
+    session: str | None = Field(
+        None, description="runtimes/{runtime}/sessions/{session}, created on first use; variables stay in it."
+    )
+    runtime: str | None = Field(None, description="runtimes/{runtime}: runs in a new session of it.")
+    execution_id: Annotated[str, proto3] = Field(
+        "",
+        description="Your own id for this execution, such as a UUID. A repeat with it never runs the code twice.",
+    )
+    execution_timeout: StrictSeconds | None = Field(
+        None,
+        description="Seconds the code may run, from its start; then it is interrupted, and killed if need be.",
+    )
+    wait_timeout: StrictSeconds | None = Field(
+        None, description="Seconds this call may wait; the code runs on, and the same call waits again."
+    )
+    output_limit: OutputLimit | None = Field(
+        None, description="Characters that are shown of each of stdout, stderr and result."
+    )
+    store_history: StrictBool = Field(True, description="Whether the code counts as In[N] of the session.")
+    allow_stdin: StrictBool = Field(False, description="Whether the code may ask for input.")
+    environment: Variables | None = Field(None, description="Environment variables for this execution only.")
 
     if not TYPE_CHECKING:  # a type checker keeps the signature made of the fields
 

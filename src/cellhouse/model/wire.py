@@ -6,7 +6,7 @@ import re
 import types
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar, Union, get_args, get_origin
 
 import pydantic_core
 from pydantic import (
@@ -15,7 +15,9 @@ from pydantic import (
     ConfigDict,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    TypeAdapter,
     ValidationError,
+    WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
@@ -32,6 +34,8 @@ _NULL_DEPTH: Final = 16
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _DIGITS = re.compile(r"0|[1-9][0-9]{0,18}")
 _DIGITS_PATTERN: Final = r"^(0|[1-9][0-9]{0,18})$"
+
+T = TypeVar("T")
 
 _encode_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
@@ -62,6 +66,16 @@ def _integer(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
     raise ValueError("takes a whole number that is not negative, or a string of its digits")
+
+
+def _bytes(value: Any) -> Any:
+    """Takes bytes as they are, and text as their base64."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return base64.b64decode(value, validate=True)
+    except ValueError:
+        raise ValueError("takes base64 (RFC 4648, section 4, with padding)") from None
 
 
 class Proto3:
@@ -99,6 +113,12 @@ proto3: Final = Proto3()
 
 # Text that may come from hostile code: always encodable once it is in a model.
 Text = Annotated[str, BeforeValidator(_plain_text_of_any)]
+# Bytes in Python, base64 in JSON.
+Base64 = Annotated[
+    bytes,
+    BeforeValidator(_bytes),
+    WithJsonSchema({"type": "string", "contentEncoding": "base64"}),
+]
 Int32 = Annotated[int, _Whole(INT32_MAX, wide=False)]
 Int64 = Annotated[int, _Whole(INT64_MAX, wide=True)]
 
@@ -169,11 +189,24 @@ class _WireSchema(GenerateJsonSchema):
 
 
 def without_nulls(value: Any, depth: int = _NULL_DEPTH) -> Any:
+    """The document without members that are null; proto3 JSON takes such a one as absent."""
     if depth and isinstance(value, dict):
         return {key: without_nulls(item, depth - 1) for key, item in value.items() if item is not None}
     if depth and isinstance(value, list):
         return [without_nulls(item, depth - 1) for item in value]
     return value
+
+
+def read_leniently(read: Callable[[Any], T], obj: Any) -> T:
+    """Reads a document; where that fails, once more without its nulls. They are rare, so not looked for before."""
+    try:
+        return read(obj)
+    except ValidationError as error:
+        if all(
+            found["input"] is not None for found in error.errors(include_url=False, include_context=False)
+        ):
+            raise
+    return read(without_nulls(obj))
 
 
 class Wire(BaseModel):
@@ -192,8 +225,6 @@ class Wire(BaseModel):
         validate_by_alias=True,
         allow_inf_nan=False,
         hide_input_in_errors=True,
-        ser_json_bytes="base64",
-        val_json_bytes="base64",
     )
 
     # (attribute, name on the wire, left out at its default, encoder)
@@ -239,13 +270,7 @@ class Wire(BaseModel):
     @classmethod
     def from_wire(cls, obj: Any) -> Self:
         """Reads a JSON-ready object. Raises pydantic.ValidationError (a ValueError) that names each bad field."""
-        try:
-            return cls.model_validate(obj)
-        except ValidationError:
-            # proto3 JSON takes null as absent. It is rare, so it is looked for only once the plain way failed.
-            if (cleaned := without_nulls(obj)) == obj:
-                raise
-        return cls.model_validate(cleaned)
+        return read_leniently(cls.model_validate, obj)
 
     @classmethod
     def from_json(cls, data: str | bytes) -> Self:
@@ -260,8 +285,6 @@ class Wire(BaseModel):
 
 def wire_schema(model: Any, mode: Literal["output", "input"] = "output") -> dict[str, Any]:
     """JSON Schema of a Wire class, or of a union of them."""
-    from pydantic import TypeAdapter
-
     made = TypeAdapter(model).json_schema(
         by_alias=True,
         schema_generator=_WireSchema,
