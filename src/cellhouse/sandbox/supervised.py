@@ -1,0 +1,513 @@
+"""What all backends share: a supervisor inside, started by a command, reached over a channel, and never believed."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+from cellhouse.files import HostileDir
+from cellhouse.model import FailedPrecondition, Internal, Isolation
+from cellhouse.sandbox.base import (
+    SandboxGone,
+    SandboxLoss,
+    SandboxSpec,
+    SpawnFailed,
+    make_private,
+    require_layers,
+    unavailable,
+)
+from cellhouse.sandbox.channel import Channel, ChannelClosed, discard
+from cellhouse.sandbox.pidfd import has_ended, parent_of, pid_of, pidfd_open, send_signal
+from cellhouse.sandbox.process import SandboxProcess
+from cellhouse.sandbox.protocol import (
+    TOKEN,
+    Exited,
+    Failed,
+    ProtocolError,
+    Ready,
+    Spawned,
+    decode,
+    encode_spawn,
+)
+
+START_SECONDS: Final = 30.0  # for the supervisor to say that it is there
+SPAWN_SECONDS: Final = 30.0  # for it to start one process, or say why not
+LOSS_SECONDS: Final = 0.1  # from the supervisor's end to that of what started it, which says more about it
+CLOSE_SECONDS: Final = 6.0  # for everything inside to end, before what is outside is killed too
+KILL_SECONDS: Final = 5.0  # for a killed process to be gone
+STDERR_BYTES: Final = 8192  # of what the supervisor and its launcher say, the last are kept
+
+
+@dataclass(slots=True)
+class Launch:
+    """The command that starts the supervisor: `descriptors` are handed on to it and closed here afterwards."""
+
+    argv: list[str]
+    cwd: Path
+    descriptors: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Request:
+    answer: asyncio.Future[SandboxProcess]
+    stdout_fd: int
+    stderr_fd: int
+
+
+class SupervisedSandbox(ABC):
+    """A `Sandbox` but for its walls: a backend says how the supervisor is started and what is in force."""
+
+    level: str
+
+    def __init__(self, spec: SandboxSpec) -> None:
+        self.spec = spec
+        self.content = spec.state / "content"
+        self.runtime_dir = spec.state / "run"
+        self._report: Isolation | None = None
+        self._lost: asyncio.Future[SandboxLoss] | None = None
+        self._channel: Channel | None = None
+        self._launcher: subprocess.Popen[bytes] | None = None
+        self._launcher_pidfd = -1
+        self._launcher_ended = asyncio.Event()
+        self._init_pidfd = -1
+        self._init_pid = 0
+        self._init_ended = asyncio.Event()
+        self._ready: asyncio.Future[None] | None = None
+        # Begins the mark of every process of this sandbox, and of no other's.
+        self.mark = secrets.token_hex(8)
+        self._spawned = 0
+        self._requests: dict[str, _Request] = {}
+        self._processes: dict[str, SandboxProcess] = {}
+        self._stderr = -1
+        self._said = b""
+        self._losing: asyncio.TimerHandle | None = None
+        self._closing = False
+        self._closed: asyncio.Task[None] | None = None
+
+    # What a backend adds.
+
+    @abstractmethod
+    async def prepare(self, control: int) -> Launch:
+        """Make what the walls need and say how to start the supervisor with `control`; sets nothing going yet."""
+
+    @abstractmethod
+    def describe(self) -> Isolation:
+        """What is in force, once `prepare` has been through."""
+
+    @abstractmethod
+    def environment(self) -> dict[str, str]:
+        """The variables that every process inside gets."""
+
+    @abstractmethod
+    def is_supervisor(self, pid: int, launcher: int) -> bool:
+        """Whether the process that calls itself the supervisor can be the one that was started."""
+
+    @abstractmethod
+    def inside_path(self, host: Path) -> str:
+        """See `Sandbox.inside_path`."""
+
+    def explain_start(self, said: str) -> str:
+        """What to do about a supervisor that did not start, from what it said; "" where nothing is known."""
+        return ""
+
+    def end_inside(self) -> None:
+        """Bring everything inside to its end, now that the channel is closed. Doesn't wait for it."""
+        self.kill_supervisor()
+
+    async def clean(self) -> None:
+        """Remove what was made, once the supervisor is dead."""
+        await asyncio.to_thread(remove, self.runtime_dir)
+
+    # The interface.
+
+    @property
+    def report(self) -> Isolation:
+        if self._report is None:
+            raise SandboxGone("the sandbox has not been started, so there is no isolation to report")
+        return self._report
+
+    @property
+    def lost(self) -> asyncio.Future[SandboxLoss]:
+        if self._lost is None:
+            raise SandboxGone("the sandbox has not been started, so it can't be lost")
+        return self._lost
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        if self._lost is not None or self._closing:
+            raise SandboxGone("a sandbox is started once; make a new one")
+        loop = asyncio.get_running_loop()
+        self._lost = loop.create_future()
+        self._ready = loop.create_future()
+        try:
+            await self._launch()
+            async with asyncio.timeout(START_SECONDS):
+                await self._ready
+            self._report = self.describe()
+            require_layers(self.spec, self._report)
+        except TimeoutError:
+            said = self._stderr_text()
+            await self.close()
+            raise unavailable(
+                f"isolation {self.level!r}: the supervisor in {self.spec.python} was not there after {START_SECONDS:g} s"
+                + (f"; it said: {said}" if said else ""),
+                level=self.level,
+            ) from None
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _launch(self) -> None:
+        make_private(self.spec.state)
+        make_private(self.content)
+        channel, theirs = Channel.pair()
+        self._channel = channel
+        with theirs:
+            launch = await self.prepare(theirs.fileno())
+            try:
+                self._run(launch, theirs)
+            finally:
+                for descriptor in launch.descriptors:
+                    os.close(descriptor)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._launcher_pidfd, self._on_launcher_end)
+        loop.add_reader(self._stderr, self._on_stderr)
+        loop.add_reader(channel.fileno(), self._on_message)
+
+    def _run(self, launch: Launch, control: socket.socket) -> None:
+        self._stderr, theirs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            os.set_blocking(theirs, True)
+            # In this thread, for PR_SET_PDEATHSIG is about the thread. Its own session: a Ctrl-C is not for it.
+            self._launcher = subprocess.Popen(
+                launch.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=theirs,
+                cwd=launch.cwd,
+                env={},
+                pass_fds=(control.fileno(), *launch.descriptors),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise unavailable(
+                f"isolation {self.level!r}: {launch.argv[0]} can't be started: {error.strerror}",
+                level=self.level,
+            ) from error
+        finally:
+            os.close(theirs)
+        self._launcher_pidfd = pidfd_open(self._launcher.pid)
+
+    async def spawn(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str) -> SandboxProcess:
+        channel = self._open_channel()
+        self._spawned += 1
+        process_id = f"{self.mark}-{self._spawned}"
+        marked = {**self.environment(), **env, TOKEN: process_id}
+        data = encode_spawn(process_id, argv, marked, cwd)
+        stdout, stdout_end = os.pipe2(os.O_CLOEXEC)
+        stderr, stderr_end = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(stdout, False)
+        os.set_blocking(stderr, False)
+        request = _Request(asyncio.get_running_loop().create_future(), stdout, stderr)
+        try:
+            async with asyncio.timeout(SPAWN_SECONDS):
+                try:
+                    self._requests[process_id] = request
+                    await channel.send(data, (stdout_end, stderr_end))
+                except BaseException:
+                    del self._requests[process_id]  # not sent, so no answer comes
+                    raise
+                finally:
+                    os.close(stdout_end)
+                    os.close(stderr_end)
+                return await request.answer
+        except BaseException as error:
+            self._abandon(request)
+            match error:
+                case TimeoutError():
+                    self._lose(f"its supervisor did not start {argv[0]} within {SPAWN_SECONDS:g} s")
+                    raise SandboxGone(self._gone()) from None
+                case ChannelClosed():
+                    raise SandboxGone(self._gone()) from None
+                case OSError():
+                    raise SpawnFailed(f"{argv[0]}: the request can't be sent: {error.strerror}") from error
+            raise
+
+    def _abandon(self, request: _Request) -> None:
+        """Nobody waits for this process any more. Where the answer is still to come, it is undone then."""
+        answer = request.answer
+        if not answer.cancel() and not answer.cancelled() and answer.exception() is None:
+            answer.result().signal(signal.SIGKILL, group=True)
+        os.close(request.stdout_fd)
+        os.close(request.stderr_fd)
+
+    async def close(self) -> None:
+        if self._closed is None:
+            self._closed = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closed)
+
+    # What the supervisor says.
+
+    def _on_message(self) -> None:
+        assert self._channel is not None
+        try:
+            for data, descriptor in self._channel.received():
+                try:
+                    kept = self._take(data, descriptor)
+                except ProtocolError:
+                    discard([descriptor] if descriptor is not None else [])
+                    raise
+                if descriptor is not None and not kept:
+                    discard([descriptor])
+                    raise ProtocolError("a descriptor where none is due")
+        except ProtocolError as error:
+            self._lose(f"its supervisor broke the protocol with {error}")
+        except ChannelClosed:
+            self._ending("its supervisor closed the channel")
+
+    def _take(self, data: bytes, descriptor: int | None) -> bool:
+        """Take one message in; whether its descriptor was kept."""
+        match decode(data):
+            case Ready():
+                self._take_ready(descriptor)
+                return True
+            case Spawned(id=process_id):
+                self._take_spawned(process_id, descriptor)
+                return True
+            case Failed(id=process_id, error=error):
+                request = self._requests.pop(process_id, None)
+                if request is None:
+                    raise ProtocolError("a failure of what nobody asked for")
+                if not request.answer.done():
+                    request.answer.set_exception(SpawnFailed(error))
+            case Exited(id=process_id, how=how):
+                process = self._processes.get(process_id)
+                if process is None or process.explained:
+                    raise ProtocolError("the end of what was never started, or a second end")
+                process.explain(how)
+                self._forget(process_id)
+        return False
+
+    def _take_ready(self, descriptor: int | None) -> None:
+        assert self._launcher is not None
+        assert self._ready is not None
+        if self._init_pidfd >= 0 or descriptor is None:
+            raise ProtocolError("a second greeting, or one without a pidfd")
+        pid = pid_of(descriptor)
+        if pid is None or pid == 0 or (pid > 0 and not self.is_supervisor(pid, self._launcher.pid)):
+            raise ProtocolError("a greeting with a descriptor that is no pidfd of itself")
+        self._init_pidfd, self._init_pid = descriptor, pid
+        asyncio.get_running_loop().add_reader(descriptor, self._on_init_end)
+        if not self._ready.done():
+            self._ready.set_result(None)
+
+    def _take_spawned(self, process_id: str, descriptor: int | None) -> None:
+        request = self._requests.get(process_id)
+        if request is None or descriptor is None:
+            raise ProtocolError("a process that nobody asked for, or one without a pidfd")
+        pid = pid_of(descriptor)
+        # A supervisor can only have started its own children; a pidfd of any other process, of this service even, is
+        # one that we must not signal. Looked at before the end, so that the number was still this process's.
+        stranger = pid is None or pid == 0 or (pid > 0 and parent_of(pid) != self._init_pid)
+        if stranger and (pid is None or not has_ended(descriptor)):
+            raise ProtocolError("a descriptor that is no pidfd of a child of its own")
+        del self._requests[process_id]
+        abandoned = request.answer.done()
+        process = SandboxProcess(
+            pid=0 if pid is None or pid < 0 or stranger else pid,
+            pidfd=descriptor,
+            stdout_fd=-1 if abandoned else request.stdout_fd,
+            stderr_fd=-1 if abandoned else request.stderr_fd,
+        )
+        self._processes[process_id] = process
+        process.exited.add_done_callback(lambda _: self._forget(process_id))
+        if abandoned:
+            process.signal(signal.SIGKILL)
+        else:
+            request.answer.set_result(process)
+
+    def _forget(self, process_id: str) -> None:
+        """A process is remembered until it has ended and its end was explained, in whichever order."""
+        process = self._processes.get(process_id)
+        if process is not None and process.explained and process.exited.done():
+            del self._processes[process_id]
+
+    def _on_stderr(self) -> None:
+        try:
+            data = os.read(self._stderr, STDERR_BYTES)
+        except BlockingIOError:
+            return
+        if not data:
+            asyncio.get_running_loop().remove_reader(self._stderr)
+        self._said = (self._said + data)[-STDERR_BYTES:]
+
+    def _stderr_text(self) -> str:
+        with contextlib.suppress(OSError):
+            for _ in range(16):  # a pipe holds no more; who goes on writing is not waited for
+                self._said = (self._said + os.read(self._stderr, STDERR_BYTES))[-STDERR_BYTES:]
+        return self._said.decode("utf-8", "replace").strip()
+
+    # The end.
+
+    def _on_init_end(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._init_pidfd)
+        self._init_ended.set()
+        self._ending("its supervisor ended")
+
+    def _on_launcher_end(self) -> None:
+        assert self._launcher is not None
+        asyncio.get_running_loop().remove_reader(self._launcher_pidfd)
+        self._launcher.poll()
+        self._launcher_ended.set()
+        self._lose("its outermost process ended")
+
+    def _ending(self, text: str) -> None:
+        """The supervisor has gone: what started it goes too, and says more."""
+        loop = asyncio.get_running_loop()
+        if self._channel is not None and self._channel.fileno() >= 0:
+            loop.remove_reader(self._channel.fileno())
+        if not self._closing and self._losing is None:
+            self._losing = loop.call_later(LOSS_SECONDS, self._lose, text)
+
+    def _lose(self, text: str) -> None:
+        """The sandbox is no more, unasked: everything of it is killed, and whoever waits for it is told."""
+        if self._losing is not None:
+            self._losing.cancel()
+        if self._closing or self._lost is None or self._lost.done():
+            return
+        loss = self._loss(text)
+        self._hang_up()
+        self.end_inside()
+        if self._ready is not None and not self._ready.done():
+            said, remedy = self._stderr_text(), self.explain_start(self._stderr_text())
+            self._ready.set_exception(self._start_error(loss, said, remedy))
+            return
+        self._lost.set_result(loss)
+        for request in self._requests.values():
+            if not request.answer.done():
+                request.answer.set_exception(SandboxGone(self._gone()))
+        self._requests.clear()
+
+    def _loss(self, text: str) -> SandboxLoss:
+        code = self._launcher.returncode if self._launcher is not None else None
+        if code is None:
+            return SandboxLoss(f"the sandbox was lost: {text}")
+        said = self._stderr_text()
+        how = f"by signal {-code}" if code < 0 else f"with exit status {code}"
+        return SandboxLoss(
+            f"the sandbox was lost: {text} {how}" + (f"; it said: {said}" if said else ""),
+            exit_status=code if code >= 0 else None,
+            signal=-code if code < 0 else None,
+        )
+
+    def _start_error(self, loss: SandboxLoss, said: str, remedy: str) -> FailedPrecondition:
+        text = f"isolation {self.level!r} can't be had: {loss.text}"
+        if said and said not in loss.text:
+            text += f"; it said: {said}"
+        return unavailable(f"{text}. {remedy}" if remedy else text, level=self.level)
+
+    def _hang_up(self) -> None:
+        if self._channel is not None:
+            loop = asyncio.get_running_loop()
+            if self._channel.fileno() >= 0:
+                loop.remove_reader(self._channel.fileno())
+            self._channel.close()
+        # No word comes any more about what has ended or is about to.
+        for process in self._processes.values():
+            process.explain(None)
+
+    def kill_supervisor(self) -> None:
+        """Kill the supervisor; what started it only where there is no pidfd of the supervisor itself yet."""
+        pidfd = self._init_pidfd if self._init_pidfd >= 0 else self._launcher_pidfd
+        if pidfd >= 0:
+            send_signal(pidfd, signal.SIGKILL)
+
+    def _kill_all(self) -> None:
+        self.kill_supervisor()
+        if self._launcher_pidfd >= 0:
+            send_signal(self._launcher_pidfd, signal.SIGKILL)
+        for process in self._processes.values():
+            with contextlib.suppress(PermissionError):
+                process.signal(signal.SIGKILL)
+
+    async def _close(self) -> None:
+        self._closing = True
+        if self._losing is not None:
+            self._losing.cancel()
+        for request in self._requests.values():
+            if not request.answer.done():
+                request.answer.set_exception(SandboxGone("the sandbox was closed"))
+        self._requests.clear()
+        if self._ready is not None and not self._ready.done():
+            self._ready.cancel()
+        self._hang_up()
+        try:
+            self.end_inside()
+            await self._await_end()
+        finally:
+            self._release()
+            if self._lost is not None:
+                self._lost.cancel()
+        await self.clean()
+
+    async def _await_end(self) -> None:
+        ends = [self._launcher_ended] if self._launcher_pidfd >= 0 else []
+        ends += [self._init_ended] if self._init_pidfd >= 0 else []
+        for seconds in (CLOSE_SECONDS, KILL_SECONDS):
+            try:
+                async with asyncio.timeout(seconds):
+                    for end in ends:
+                        await end.wait()
+                    for process in list(self._processes.values()):
+                        await process.wait()
+                return
+            except TimeoutError:
+                self._kill_all()
+        raise Internal(
+            f"sandbox in {self.spec.state}: it can't be ended; a process in it is not to be killed"
+        )
+
+    def _release(self) -> None:
+        loop = asyncio.get_running_loop()
+        for descriptor in (self._stderr, self._launcher_pidfd, self._init_pidfd):
+            if descriptor >= 0:
+                loop.remove_reader(descriptor)
+                os.close(descriptor)
+        self._stderr = self._launcher_pidfd = self._init_pidfd = -1
+
+    def _open_channel(self) -> Channel:
+        if self._channel is None or self._report is None or self._closing or self.lost.done():
+            raise SandboxGone(self._gone())
+        return self._channel
+
+    def _gone(self) -> str:
+        if self._closing:
+            return "the sandbox was closed"
+        if self._lost is not None and self._lost.done() and not self._lost.cancelled():
+            return self._lost.result().text
+        return "the sandbox has not been started"
+
+
+def remove(directory: Path) -> None:
+    """Remove a directory that hostile code has filled, or a link in its place."""
+    if directory.is_symlink():
+        directory.unlink()
+    elif directory.is_dir():
+        with HostileDir.open(directory) as held:
+            while held.clear():
+                pass
+        directory.rmdir()

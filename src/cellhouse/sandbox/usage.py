@@ -1,0 +1,42 @@
+"""What one process uses now, read from /proc."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_TICK: Final = os.sysconf("SC_CLK_TCK")
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessUsage:
+    """Resident memory in bytes, now and at its highest, and seconds of CPU; its children are not counted."""
+
+    rss_bytes: int
+    peak_rss_bytes: int | None
+    cpu_seconds: float
+
+
+def usage(pid: int) -> ProcessUsage | None:
+    """What the process with this number of the host uses; None where it has ended.
+
+    A number can be reused: ask `SandboxProcess.usage`, which holds the process by descriptor, where there is one.
+    """
+    directory = Path("/proc", str(pid))
+    try:
+        fields = (directory / "stat").read_bytes().rpartition(b")")[2].split()
+        status = (directory / "status").read_bytes()
+    except OSError:
+        return None
+    if len(fields) < 22 or fields[0] in (b"Z", b"X"):
+        return None
+    peak = None
+    for line in status.splitlines():
+        if line.startswith(b"VmHWM:"):
+            peak = int(line.split()[1]) * 1024
+    return ProcessUsage(
+        rss_bytes=int(fields[21]) * _PAGE,
+        peak_rss_bytes=peak,
+        cpu_seconds=(int(fields[11]) + int(fields[12])) / _TICK,
+    )
