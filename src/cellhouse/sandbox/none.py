@@ -9,8 +9,9 @@ from typing import Final
 
 from cellhouse.model import Isolation, IsolationLayer
 from cellhouse.sandbox.base import ABSENT, LAYERS, SandboxSpec, make_private
+from cellhouse.sandbox.launcher import Launch
 from cellhouse.sandbox.protocol import TOKEN
-from cellhouse.sandbox.supervised import Launch, SupervisedSandbox, remove
+from cellhouse.sandbox.supervised import SupervisedSandbox, remove
 
 RUN_PATH_BYTES: Final = (
     48  # of runtime_dir; a socket's whole path must fit 107, and kernels add names of their own

@@ -1,15 +1,12 @@
 """What all backends share: a supervisor inside, started by a command, reached over a channel, and never believed."""
 
 import asyncio
-import contextlib
 import os
 import secrets
 import signal
-import socket
-import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
@@ -25,7 +22,8 @@ from cellhouse.sandbox.base import (
     unavailable,
 )
 from cellhouse.sandbox.channel import Channel, ChannelClosed, discard
-from cellhouse.sandbox.pidfd import has_ended, parent_of, pid_of, pidfd_open, send_signal
+from cellhouse.sandbox.launcher import Launch, Launcher
+from cellhouse.sandbox.pidfd import has_ended, parent_of, pid_of, send_signal
 from cellhouse.sandbox.process import SandboxProcess
 from cellhouse.sandbox.protocol import (
     TOKEN,
@@ -40,19 +38,9 @@ from cellhouse.sandbox.protocol import (
 
 START_SECONDS: Final = 30.0  # for the supervisor to say that it is there
 SPAWN_SECONDS: Final = 30.0  # for it to start one process, or say why not
-LOSS_SECONDS: Final = 0.1  # from the supervisor's end to that of what started it, which says more about it
-CLOSE_SECONDS: Final = 6.0  # for everything inside to end, before what is outside is killed too
-KILL_SECONDS: Final = 5.0  # for a killed process to be gone
-STDERR_BYTES: Final = 8192  # of what the supervisor and its launcher say, the last are kept
-
-
-@dataclass(slots=True)
-class Launch:
-    """The command that starts the supervisor: `descriptors` are handed on to it and closed here afterwards."""
-
-    argv: list[str]
-    cwd: Path
-    descriptors: list[int] = field(default_factory=list)
+LOSS_SECONDS: Final = 0.1  # from the supervisor's end to that of the launcher, which says more about it
+CLOSE_SECONDS: Final = 6.0  # for everything to end by itself, before the rest is killed
+KILL_SECONDS: Final = 5.0  # for what was killed to be gone
 
 
 @dataclass(slots=True)
@@ -71,26 +59,21 @@ class SupervisedSandbox(ABC):
         self.spec = spec
         self.content = spec.state / "content"
         self.runtime_dir = spec.state / "run"
+        # Begins the mark of every process of this sandbox, and of no other's.
+        self.mark = secrets.token_hex(8)
         self._report: Isolation | None = None
         self._lost: asyncio.Future[SandboxLoss] | None = None
+        self._ready: asyncio.Future[None] | None = None
         self._channel: Channel | None = None
-        self._launcher: subprocess.Popen[bytes] | None = None
-        self._launcher_pidfd = -1
-        self._launcher_ended = asyncio.Event()
+        self._launcher: Launcher | None = None
         self._init_pidfd = -1
         self._init_pid = 0
         self._init_ended = asyncio.Event()
-        self._ready: asyncio.Future[None] | None = None
-        # Begins the mark of every process of this sandbox, and of no other's.
-        self.mark = secrets.token_hex(8)
         self._spawned = 0
         self._requests: dict[str, _Request] = {}
         self._processes: dict[str, SandboxProcess] = {}
-        self._stderr = -1
-        self._said = b""
         self._losing: asyncio.TimerHandle | None = None
-        self._closing = False
-        self._closed: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
 
     # What a backend adds.
 
@@ -114,8 +97,8 @@ class SupervisedSandbox(ABC):
     def inside_path(self, host: Path) -> str:
         """See `Sandbox.inside_path`."""
 
-    def explain_start(self, said: str) -> str:
-        """What to do about a supervisor that did not start, from what it said; "" where nothing is known."""
+    def remedy(self, said: str) -> str:
+        """What to do about a supervisor that did not start, from what was said; "" where nothing is known."""
         return ""
 
     def end_inside(self) -> None:
@@ -148,76 +131,48 @@ class SupervisedSandbox(ABC):
         await self.close()
 
     async def start(self) -> None:
-        if self._lost is not None or self._closing:
+        if self._lost is not None or self._closing is not None:
             raise SandboxGone("a sandbox is started once; make a new one")
         loop = asyncio.get_running_loop()
-        self._lost = loop.create_future()
-        self._ready = loop.create_future()
+        self._lost, self._ready = loop.create_future(), loop.create_future()
         try:
-            await self._launch()
-            async with asyncio.timeout(START_SECONDS):
-                await self._ready
+            launcher = await self._launch()
+            try:
+                async with asyncio.timeout(START_SECONDS):
+                    await self._ready
+            except TimeoutError:
+                loss = SandboxLoss(
+                    f"its supervisor, run by {self.spec.python}, was not there after {START_SECONDS:g} s"
+                )
+                raise self._start_error(loss, launcher.said()) from None
             self._report = self.describe()
             require_layers(self.spec, self._report)
-        except TimeoutError:
-            said = self._stderr_text()
-            await self.close()
-            raise unavailable(
-                f"isolation {self.level!r}: the supervisor in {self.spec.python} was not there after {START_SECONDS:g} s"
-                + (f"; it said: {said}" if said else ""),
-                level=self.level,
-            ) from None
         except BaseException:
             await self.close()
             raise
 
-    async def _launch(self) -> None:
+    async def _launch(self) -> Launcher:
         make_private(self.spec.state)
         make_private(self.content)
-        channel, theirs = Channel.pair()
-        self._channel = channel
+        self._channel, theirs = Channel.pair()
         with theirs:
             launch = await self.prepare(theirs.fileno())
             try:
-                self._run(launch, theirs)
-            finally:
-                for descriptor in launch.descriptors:
-                    os.close(descriptor)
-        loop = asyncio.get_running_loop()
-        loop.add_reader(self._launcher_pidfd, self._on_launcher_end)
-        loop.add_reader(self._stderr, self._on_stderr)
-        loop.add_reader(channel.fileno(), self._on_message)
-
-    def _run(self, launch: Launch, control: socket.socket) -> None:
-        self._stderr, theirs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            os.set_blocking(theirs, True)
-            # In this thread, for PR_SET_PDEATHSIG is about the thread. Its own session: a Ctrl-C is not for it.
-            self._launcher = subprocess.Popen(
-                launch.argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=theirs,
-                cwd=launch.cwd,
-                env={},
-                pass_fds=(control.fileno(), *launch.descriptors),
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise unavailable(
-                f"isolation {self.level!r}: {launch.argv[0]} can't be started: {error.strerror}",
-                level=self.level,
-            ) from error
-        finally:
-            os.close(theirs)
-        self._launcher_pidfd = pidfd_open(self._launcher.pid)
+                self._launcher = Launcher(launch, control=theirs.fileno(), on_end=self._on_launcher_end)
+            except OSError as error:
+                raise unavailable(
+                    f"isolation {self.level!r}: {launch.argv[0]} can't be started: {error.strerror}",
+                    level=self.level,
+                ) from error
+        asyncio.get_running_loop().add_reader(self._channel.fileno(), self._on_message)
+        return self._launcher
 
     async def spawn(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str) -> SandboxProcess:
-        channel = self._open_channel()
+        if self._channel is None or self._report is None or self._closing is not None or self.lost.done():
+            raise SandboxGone(self._gone())
         self._spawned += 1
         process_id = f"{self.mark}-{self._spawned}"
-        marked = {**self.environment(), **env, TOKEN: process_id}
-        data = encode_spawn(process_id, argv, marked, cwd)
+        data = encode_spawn(process_id, argv, {**self.environment(), **env, TOKEN: process_id}, cwd)
         stdout, stdout_end = os.pipe2(os.O_CLOEXEC)
         stderr, stderr_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(stdout, False)
@@ -225,11 +180,11 @@ class SupervisedSandbox(ABC):
         request = _Request(asyncio.get_running_loop().create_future(), stdout, stderr)
         try:
             async with asyncio.timeout(SPAWN_SECONDS):
+                self._requests[process_id] = request
                 try:
-                    self._requests[process_id] = request
-                    await channel.send(data, (stdout_end, stderr_end))
+                    await self._channel.send(data, (stdout_end, stderr_end))
                 except BaseException:
-                    del self._requests[process_id]  # not sent, so no answer comes
+                    self._requests.pop(process_id, None)  # not sent, so no answer comes
                     raise
                 finally:
                     os.close(stdout_end)
@@ -256,9 +211,9 @@ class SupervisedSandbox(ABC):
         os.close(request.stderr_fd)
 
     async def close(self) -> None:
-        if self._closed is None:
-            self._closed = asyncio.get_running_loop().create_task(self._close())
-        await asyncio.shield(self._closed)
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
 
     # What the supervisor says.
 
@@ -266,14 +221,14 @@ class SupervisedSandbox(ABC):
         assert self._channel is not None
         try:
             for data, descriptor in self._channel.received():
+                kept = False
                 try:
                     kept = self._take(data, descriptor)
-                except ProtocolError:
-                    discard([descriptor] if descriptor is not None else [])
-                    raise
-                if descriptor is not None and not kept:
-                    discard([descriptor])
-                    raise ProtocolError("a descriptor where none is due")
+                    if descriptor is not None and not kept:
+                        raise ProtocolError("a descriptor where none is due")
+                finally:
+                    if descriptor is not None and not kept:
+                        discard([descriptor])
         except ProtocolError as error:
             self._lose(f"its supervisor broke the protocol with {error}")
         except ChannelClosed:
@@ -320,15 +275,18 @@ class SupervisedSandbox(ABC):
         if request is None or descriptor is None:
             raise ProtocolError("a process that nobody asked for, or one without a pidfd")
         pid = pid_of(descriptor)
-        # A supervisor can only have started its own children; a pidfd of any other process, of this service even, is
-        # one that we must not signal. Looked at before the end, so that the number was still this process's.
-        stranger = pid is None or pid == 0 or (pid > 0 and parent_of(pid) != self._init_pid)
-        if stranger and (pid is None or not has_ended(descriptor)):
-            raise ProtocolError("a descriptor that is no pidfd of a child of its own")
+        if pid is None:
+            raise ProtocolError("a descriptor that is no pidfd")
+        # A supervisor starts only children of its own. A pidfd of anything else, of this service even, is one that must
+        # not be signalled; one of a process that has ended can do no harm, and its number may be another's by now.
+        if pid <= 0 or parent_of(pid) != self._init_pid:
+            if not has_ended(descriptor):
+                raise ProtocolError("a pidfd that is of no child of its own")
+            pid = 0
         del self._requests[process_id]
         abandoned = request.answer.done()
         process = SandboxProcess(
-            pid=0 if pid is None or pid < 0 or stranger else pid,
+            pid=pid,
             pidfd=descriptor,
             stdout_fd=-1 if abandoned else request.stdout_fd,
             stderr_fd=-1 if abandoned else request.stderr_fd,
@@ -336,7 +294,7 @@ class SupervisedSandbox(ABC):
         self._processes[process_id] = process
         process.exited.add_done_callback(lambda _: self._forget(process_id))
         if abandoned:
-            process.signal(signal.SIGKILL)
+            process.signal(signal.SIGKILL, group=True)
         else:
             request.answer.set_result(process)
 
@@ -346,21 +304,6 @@ class SupervisedSandbox(ABC):
         if process is not None and process.explained and process.exited.done():
             del self._processes[process_id]
 
-    def _on_stderr(self) -> None:
-        try:
-            data = os.read(self._stderr, STDERR_BYTES)
-        except BlockingIOError:
-            return
-        if not data:
-            asyncio.get_running_loop().remove_reader(self._stderr)
-        self._said = (self._said + data)[-STDERR_BYTES:]
-
-    def _stderr_text(self) -> str:
-        with contextlib.suppress(OSError):
-            for _ in range(16):  # a pipe holds no more; who goes on writing is not waited for
-                self._said = (self._said + os.read(self._stderr, STDERR_BYTES))[-STDERR_BYTES:]
-        return self._said.decode("utf-8", "replace").strip()
-
     # The end.
 
     def _on_init_end(self) -> None:
@@ -369,137 +312,112 @@ class SupervisedSandbox(ABC):
         self._ending("its supervisor ended")
 
     def _on_launcher_end(self) -> None:
-        assert self._launcher is not None
-        asyncio.get_running_loop().remove_reader(self._launcher_pidfd)
-        self._launcher.poll()
-        self._launcher_ended.set()
+        if self._channel is not None and self._channel.fileno() >= 0:
+            self._on_message()  # what was said before the end is about what ended before it
         self._lose("its outermost process ended")
 
     def _ending(self, text: str) -> None:
-        """The supervisor has gone: what started it goes too, and says more."""
+        """The supervisor has gone: its launcher goes too, and knows more."""
         loop = asyncio.get_running_loop()
         if self._channel is not None and self._channel.fileno() >= 0:
             loop.remove_reader(self._channel.fileno())
-        if not self._closing and self._losing is None:
+        if self._closing is None and self._losing is None:
             self._losing = loop.call_later(LOSS_SECONDS, self._lose, text)
 
     def _lose(self, text: str) -> None:
-        """The sandbox is no more, unasked: everything of it is killed, and whoever waits for it is told."""
+        """The sandbox is no more, unasked: everything of it is ended, and whoever waits for it is told."""
         if self._losing is not None:
             self._losing.cancel()
-        if self._closing or self._lost is None or self._lost.done():
+        if self._closing is not None or self._launcher is None or self._lost is None or self._lost.done():
             return
-        loss = self._loss(text)
+        loss = self._launcher.loss(text)
         self._hang_up()
         self.end_inside()
         if self._ready is not None and not self._ready.done():
-            said, remedy = self._stderr_text(), self.explain_start(self._stderr_text())
-            self._ready.set_exception(self._start_error(loss, said, remedy))
+            self._ready.set_exception(self._start_error(loss, self._launcher.said()))
             return
         self._lost.set_result(loss)
-        for request in self._requests.values():
-            if not request.answer.done():
-                request.answer.set_exception(SandboxGone(self._gone()))
-        self._requests.clear()
+        self._refuse(loss.text)
 
-    def _loss(self, text: str) -> SandboxLoss:
-        code = self._launcher.returncode if self._launcher is not None else None
-        if code is None:
-            return SandboxLoss(f"the sandbox was lost: {text}")
-        said = self._stderr_text()
-        how = f"by signal {-code}" if code < 0 else f"with exit status {code}"
-        return SandboxLoss(
-            f"the sandbox was lost: {text} {how}" + (f"; it said: {said}" if said else ""),
-            exit_status=code if code >= 0 else None,
-            signal=-code if code < 0 else None,
-        )
-
-    def _start_error(self, loss: SandboxLoss, said: str, remedy: str) -> FailedPrecondition:
+    def _start_error(self, loss: SandboxLoss, said: str) -> FailedPrecondition:
         text = f"isolation {self.level!r} can't be had: {loss.text}"
-        if said and said not in loss.text:
+        if said and said not in text:
             text += f"; it said: {said}"
-        return unavailable(f"{text}. {remedy}" if remedy else text, level=self.level)
+        if remedy := self.remedy(said):
+            text += f". {remedy}"
+        return unavailable(text, level=self.level)
 
     def _hang_up(self) -> None:
-        if self._channel is not None:
-            loop = asyncio.get_running_loop()
-            if self._channel.fileno() >= 0:
-                loop.remove_reader(self._channel.fileno())
+        if self._channel is not None and self._channel.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._channel.fileno())
             self._channel.close()
         # No word comes any more about what has ended or is about to.
-        for process in self._processes.values():
+        for process in list(self._processes.values()):
             process.explain(None)
 
-    def kill_supervisor(self) -> None:
-        """Kill the supervisor; what started it only where there is no pidfd of the supervisor itself yet."""
-        pidfd = self._init_pidfd if self._init_pidfd >= 0 else self._launcher_pidfd
-        if pidfd >= 0:
-            send_signal(pidfd, signal.SIGKILL)
-
-    def _kill_all(self) -> None:
-        self.kill_supervisor()
-        if self._launcher_pidfd >= 0:
-            send_signal(self._launcher_pidfd, signal.SIGKILL)
-        for process in self._processes.values():
-            with contextlib.suppress(PermissionError):
-                process.signal(signal.SIGKILL)
-
-    async def _close(self) -> None:
-        self._closing = True
-        if self._losing is not None:
-            self._losing.cancel()
+    def _refuse(self, text: str) -> None:
         for request in self._requests.values():
             if not request.answer.done():
-                request.answer.set_exception(SandboxGone("the sandbox was closed"))
+                request.answer.set_exception(SandboxGone(text))
         self._requests.clear()
-        if self._ready is not None and not self._ready.done():
+
+    def kill_supervisor(self) -> None:
+        """Kill the supervisor; its launcher instead, where there is no pidfd of the supervisor itself yet."""
+        if self._init_pidfd >= 0:
+            send_signal(self._init_pidfd, signal.SIGKILL)
+        elif self._launcher is not None:
+            self._launcher.kill()
+
+    async def _close(self) -> None:
+        if self._losing is not None:
+            self._losing.cancel()
+        self._refuse("the sandbox was closed")
+        if self._ready is not None:
             self._ready.cancel()
         self._hang_up()
         try:
             self.end_inside()
             await self._await_end()
         finally:
-            self._release()
+            if self._launcher is not None:
+                self._launcher.release()
+            if self._init_pidfd >= 0:
+                asyncio.get_running_loop().remove_reader(self._init_pidfd)
+                os.close(self._init_pidfd)
+                self._init_pidfd = -1
             if self._lost is not None:
                 self._lost.cancel()
         await self.clean()
 
     async def _await_end(self) -> None:
-        ends = [self._launcher_ended] if self._launcher_pidfd >= 0 else []
-        ends += [self._init_ended] if self._init_pidfd >= 0 else []
         for seconds in (CLOSE_SECONDS, KILL_SECONDS):
             try:
                 async with asyncio.timeout(seconds):
-                    for end in ends:
-                        await end.wait()
+                    if self._launcher is not None:
+                        await self._launcher.ended.wait()
+                    if self._init_pidfd >= 0:
+                        await self._init_ended.wait()
                     for process in list(self._processes.values()):
                         await process.wait()
                 return
             except TimeoutError:
-                self._kill_all()
+                self.kill_supervisor()
+                if self._launcher is not None:
+                    self._launcher.kill()
+                for process in self._processes.values():
+                    process.signal(signal.SIGKILL, group=True)
         raise Internal(
-            f"sandbox in {self.spec.state}: it can't be ended; a process in it is not to be killed"
+            f"sandbox {self.spec.state}: a process in it can't be ended; the kernel of the host holds on to it"
         )
 
-    def _release(self) -> None:
-        loop = asyncio.get_running_loop()
-        for descriptor in (self._stderr, self._launcher_pidfd, self._init_pidfd):
-            if descriptor >= 0:
-                loop.remove_reader(descriptor)
-                os.close(descriptor)
-        self._stderr = self._launcher_pidfd = self._init_pidfd = -1
-
-    def _open_channel(self) -> Channel:
-        if self._channel is None or self._report is None or self._closing or self.lost.done():
-            raise SandboxGone(self._gone())
-        return self._channel
-
     def _gone(self) -> str:
-        if self._closing:
+        if self._closing is not None:
             return "the sandbox was closed"
-        if self._lost is not None and self._lost.done() and not self._lost.cancelled():
+        if self._report is None:
+            return "the sandbox has not been started"
+        if self._lost is not None and self._lost.done():
             return self._lost.result().text
-        return "the sandbox has not been started"
+        return "the sandbox was lost: its supervisor closed the channel"
 
 
 def remove(directory: Path) -> None:
