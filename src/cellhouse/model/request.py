@@ -45,6 +45,7 @@ class ExecuteCodeRequest(Wire):
     execution_id: Annotated[str, proto3] = Field(
         "",
         description="Your own id for this execution, such as a UUID. A repeat with it never runs the code twice.",
+        json_schema_extra={"pattern": r"^[A-Za-z0-9._~-]{0,128}$"},
     )
     execution_timeout: StrictSeconds | None = Field(
         None,

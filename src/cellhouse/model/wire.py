@@ -84,7 +84,7 @@ class Proto3:
     __slots__ = ()
 
 
-class _Whole:
+class Whole:
     """An integer from 0 to a maximum; a wide one is a string in JSON, as proto3 has it for 64 bits."""
 
     __slots__ = ("maximum", "wide")
@@ -119,8 +119,8 @@ Base64 = Annotated[
     BeforeValidator(_bytes),
     WithJsonSchema({"type": "string", "contentEncoding": "base64"}),
 ]
-Int32 = Annotated[int, _Whole(INT32_MAX, wide=False)]
-Int64 = Annotated[int, _Whole(INT64_MAX, wide=True)]
+Int32 = Annotated[int, Whole(INT32_MAX, wide=False)]
+Int64 = Annotated[int, Whole(INT64_MAX, wide=True)]
 
 _Encoder = Callable[[Any], Any]
 
@@ -131,7 +131,7 @@ def _each(encode: _Encoder | None) -> _Encoder:
 
 def _encoder(annotation: Any, metadata: tuple[Any, ...] = ()) -> _Encoder | None:
     """How a value of this type becomes JSON-ready; None where it already is."""
-    if any(isinstance(marker, _Whole) and marker.wide for marker in metadata):
+    if any(isinstance(marker, Whole) and marker.wide for marker in metadata):
         return str
     origin = get_origin(annotation)
     if origin is Annotated:
