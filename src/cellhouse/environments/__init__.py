@@ -1,0 +1,27 @@
+"""Kernel environments: the Python prefixes that executed code runs in, and the kernels they bring."""
+
+from cellhouse.environments.kernelspec import DEFAULT_KERNEL, KernelSpec
+from cellhouse.environments.prefix import Environment, read_environment
+from cellhouse.environments.search import (
+    DEFAULT_ENVIRONMENT,
+    ENV_PATH,
+    Survey,
+    default_search,
+    find_environment,
+    list_environments,
+    survey,
+)
+
+__all__ = [
+    "DEFAULT_ENVIRONMENT",
+    "DEFAULT_KERNEL",
+    "ENV_PATH",
+    "Environment",
+    "KernelSpec",
+    "Survey",
+    "default_search",
+    "find_environment",
+    "list_environments",
+    "read_environment",
+    "survey",
+]
