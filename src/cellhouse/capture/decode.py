@@ -1,0 +1,101 @@
+"""Text as kernels and descriptors send it, made clean: always encodable as UTF-8, in bounded pieces, nothing cut in two."""
+
+import codecs
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from cellhouse.messages import LongText, text_chunks
+
+PIECE_BYTES: Final = 65_536
+"""UTF-8 bytes of one piece at most: what one event holds, and what is folded and written at once."""
+
+_BYTES_OF_CHARACTER: Final = 4
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class Piece(NamedTuple):
+    """Some clean text, and the same in UTF-8."""
+
+    text: str
+    data: bytes
+
+
+def pieces(text: str, size: int = PIECE_BYTES) -> Iterator[Piece]:
+    """Clean text in pieces of at most `size` bytes. Raises UnicodeEncodeError where it is not clean."""
+    step = size if text.isascii() else max(1, size // _BYTES_OF_CHARACTER)
+    if len(text) <= step:
+        if text:
+            yield Piece(text, text.encode())
+        return
+    for start in range(0, len(text), step):
+        part = text[start : start + step]
+        yield Piece(part, part.encode())
+
+
+def clean(text: str, *, backslash: str = "\\") -> str:
+    """The text with surrogate pairs joined, and each lone surrogate written out as `\\udXXX`.
+
+    `backslash` is what stands for the backslash: two of them, where the text is a JSON document.
+    """
+    if text.isascii() or not _SURROGATES.search(text):
+        return text
+    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return _SURROGATES.sub(lambda found: f"{backslash}u{ord(found[0]):04x}", joined)
+
+
+class TextCleaner:
+    """Cleans a stream of text whose chunks may be cut inside a surrogate pair."""
+
+    __slots__ = ("_high",)
+
+    def __init__(self) -> None:
+        self._high = ""
+
+    def feed(self, chunk: str) -> Iterator[Piece]:
+        """A bounded chunk in clean pieces. A high surrogate at its end waits for the next chunk."""
+        if not self._high:
+            try:
+                # Encoding is the quickest search for surrogates, and its bytes are wanted anyway.
+                whole = list(pieces(chunk))
+            except UnicodeEncodeError:
+                pass
+            else:
+                yield from whole
+                return
+        yield from pieces(self._cleaned(chunk))
+
+    def finish(self) -> Iterator[Piece]:
+        """What still waited; it stays a lone surrogate."""
+        high, self._high = self._high, ""
+        yield from pieces(clean(high))
+
+    def _cleaned(self, chunk: str) -> str:
+        text = self._high + chunk
+        self._high = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        return clean(text[:-1] if self._high else text)
+
+
+class ByteDecoder:
+    """Decodes a stream of bytes as UTF-8: stray bytes become U+FFFD, a character cut in two does not."""
+
+    __slots__ = ("_decoder",)
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, data: bytes) -> Iterator[Piece]:
+        for start in range(0, len(data), PIECE_BYTES):
+            yield from pieces(self._decoder.decode(data[start : start + PIECE_BYTES]))
+
+    def finish(self) -> Iterator[Piece]:
+        """What still waited for the rest of its character, as U+FFFD."""
+        yield from pieces(self._decoder.decode(b"", final=True))
+
+
+def cleaned(text: str | LongText) -> Iterator[Piece]:
+    """A whole text in clean pieces."""
+    cleaner = TextCleaner()
+    for chunk in text_chunks(text):
+        yield from cleaner.feed(chunk)
+    yield from cleaner.finish()
