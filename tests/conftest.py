@@ -15,7 +15,9 @@ from tests.leftovers import left_behind, look
 
 # Read before tests change anything about either: where this installation is, and what it is to be tested against.
 SHARE = Path(sys.prefix, "share", "cellhouse")
-GIVEN_ENVIRONMENTS = [Path(item) for item in os.environ.get("CELLHOUSE_ENV_PATH", "").split(os.pathsep) if item]
+GIVEN_ENVIRONMENTS = [
+    Path(item) for item in os.environ.get("CELLHOUSE_ENV_PATH", "").split(os.pathsep) if item
+]
 
 
 @dataclass(frozen=True)

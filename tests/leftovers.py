@@ -18,15 +18,12 @@ THREADS_OF_THE_RUNNER = ("execnet", "pytest", "ThreadPoolExecutor-pytest")
 PROCESSES_OF_THE_RUNNER = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 DESCRIPTORS_OF_THE_RUNNER = ("/dev/urandom",)
 
-Process = tuple[int, int]
-"""The id of a process and the moment it was started, since ids are used again."""
-
 
 @dataclass(frozen=True)
 class Look:
     """What there was at one moment."""
 
-    processes: frozenset[Process]
+    processes: frozenset[int]
     threads: frozenset[threading.Thread]
     descriptors: dict[int, str]
     files: frozenset[Path]
@@ -35,11 +32,16 @@ class Look:
 def look(directories: Collection[Path]) -> Look:
     """What there is now; files are those in these directories."""
     return Look(
-        frozenset(_processes()), frozenset(threading.enumerate()), _descriptors(), frozenset(_files(directories))
+        frozenset(_processes()),
+        frozenset(threading.enumerate()),
+        _descriptors(),
+        frozenset(_files(directories)),
     )
 
 
-def left_behind(before: Look, *, directories: Collection[Path], mark: str, grace: float = GRACE_SECONDS) -> list[str]:
+def left_behind(
+    before: Look, *, directories: Collection[Path], mark: str, grace: float = GRACE_SECONDS
+) -> list[str]:
     """What has come since and is still there, one line a thing.
 
     A process counts where it descends from this one, or where its arguments, environment or working directory hold
@@ -67,16 +69,13 @@ def _after_grace(collect: Callable[[], list[str]], grace: float) -> list[str]:
     return found if len(found) <= SHOWN else [*found[:SHOWN], f"and {len(found) - SHOWN} more"]
 
 
-def new_processes(before: Collection[Process], mark: str) -> Iterator[str]:
-    now = _processes()
-    for process in now:
-        if process in before:
-            continue
-        pid, _ = process
+def new_processes(before: Collection[int], mark: str) -> Iterator[str]:
+    # Only ids that are new are looked at: on a busy machine reading about all would cost more than most tests.
+    for pid in sorted(set(_processes()) - set(before)):
         command = _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
         if any(known in command for known in PROCESSES_OF_THE_RUNNER):
             continue
-        if _descends(process, now) or mark.encode() in _read(pid, "cmdline") + _read(pid, "environ") + _cwd(pid):
+        if _descends(pid) or mark.encode() in _read(pid, "cmdline") + _read(pid, "environ") + _cwd(pid):
             yield f"process {pid} ({command[:200] or 'ended, but nobody waited for it'})"
 
 
@@ -92,26 +91,15 @@ def new_descriptors(before: dict[int, str]) -> Iterator[str]:
             yield f"descriptor {number} ({target})"
 
 
-def _processes() -> dict[Process, int]:
-    """Every process of the machine, and its parent."""
-    found = {}
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        # The name of the program stands in brackets and may hold any character; the numbers come after the last one.
-        fields = _read(int(name), "stat").rpartition(b")")[2].split()
-        if fields:
-            found[int(name), int(fields[19])] = int(fields[1])
-    return found
+def _processes() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
-def _descends(process: Process, processes: dict[Process, int]) -> bool:
-    parents = {pid: parent for (pid, _), parent in processes.items()}
-    pid = process[0]
-    seen = set()
-    while pid not in seen:
-        seen.add(pid)
-        pid = parents.get(pid, 0)
+def _descends(pid: int) -> bool:
+    while pid > 1:
+        # The name of the program stands in brackets and may hold any character; the parent comes after the last one.
+        fields = _read(pid, "stat").rpartition(b")")[2].split()
+        pid = int(fields[1]) if fields else 0
         if pid == os.getpid():
             return True
     return False

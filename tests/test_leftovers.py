@@ -19,7 +19,9 @@ def test_nothing_is_nothing(tmp_path: Path) -> None:
 
 def test_a_process_is_noticed_until_it_was_waited_for(tmp_path: Path) -> None:
     before = look([])
-    with subprocess.Popen([sys.executable, "-c", FOR_EVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+    with subprocess.Popen(
+        [sys.executable, "-c", FOR_EVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
         found = left_behind(before, directories=[], mark=str(tmp_path), grace=0)
         assert any(line.startswith(f"process {child.pid} (") for line in found)
         assert sum(line.startswith("descriptor") for line in found) == 2

@@ -16,13 +16,19 @@ def make_base(base: Path, version: str = "3.12") -> Path:
     return python
 
 
-def make_environment(prefix: Path, python: Path, *, home: Path | None = None, kernels: tuple[str, ...] = ("python3",)) -> Path:
+def make_environment(
+    prefix: Path, python: Path, *, home: Path | None = None, kernels: tuple[str, ...] = ("python3",)
+) -> Path:
     """A virtual environment made from that interpreter; `home` is what its pyvenv.cfg says instead."""
     (prefix / "bin").mkdir(parents=True)
     (prefix / "bin" / "python").symlink_to(python)
-    (prefix / "pyvenv.cfg").write_text(f"home = {home or python.parent}\ninclude-system-site-packages = false\n")
+    (prefix / "pyvenv.cfg").write_text(
+        f"home = {home or python.parent}\ninclude-system-site-packages = false\n"
+    )
     for name in kernels:
         directory = prefix / "share" / "jupyter" / "kernels" / name
         directory.mkdir(parents=True)
-        (directory / "kernel.json").write_text(json.dumps({"argv": ["python", "-m", name], "display_name": name}))
+        (directory / "kernel.json").write_text(
+            json.dumps({"argv": ["python", "-m", name], "display_name": name})
+        )
     return prefix

@@ -70,7 +70,10 @@ def test_any_other_program_stays_as_it_is(write: Write, program: str) -> None:
 
 
 def test_prefix_in_an_argument_is_the_prefix_of_the_environment(write: Write, tmp_path: Path) -> None:
-    assert read(write(argv=["{prefix}/bin/k", "--lib={prefix}"])).argv == (f"{tmp_path}/bin/k", f"--lib={tmp_path}")
+    assert read(write(argv=["{prefix}/bin/k", "--lib={prefix}"])).argv == (
+        f"{tmp_path}/bin/k",
+        f"--lib={tmp_path}",
+    )
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,9 @@ def test_a_directory_that_only_links_to_the_interpreter_is_not_shown(tmp_path: P
     assert environment.base_prefixes == (tmp_path / "data", tmp_path / "base")
 
 
-def test_home_is_read_from_the_file_and_need_not_be_where_the_interpreter_is(tmp_path: Path, base: Path) -> None:
+def test_home_is_read_from_the_file_and_need_not_be_where_the_interpreter_is(
+    tmp_path: Path, base: Path
+) -> None:
     make_base(tmp_path / "other")
     prefix = make_environment(tmp_path / "data", base, home=tmp_path / "other" / "bin")
     assert read_environment(prefix).base_prefixes == (prefix, tmp_path / "other", tmp_path / "base")

@@ -10,9 +10,9 @@ from cellhouse.environments import (
     default_search,
     find_environment,
     list_environments,
+    search as search_module,
     survey,
 )
-from cellhouse.environments import search as search_module
 from cellhouse.model import FailedPrecondition, InvalidArgument, NotFound
 from tests.environments.fake_prefix import make_base, make_environment
 

@@ -73,7 +73,7 @@ def read_kernelspec(directory: Path, *, prefix: Path, python: Path) -> KernelSpe
     file = directory / "kernel.json"
     if not _NAME.fullmatch(directory.name):
         raise BadKernelSpec(
-            f"{ascii(directory.name)} can't name a kernel; it takes letters, digits, '.', '_' and '-'"
+            f"{directory.name!a} can't name a kernel; it takes letters, digits, '.', '_' and '-'"
         )
     try:
         with file.open("rb") as stream:

@@ -48,7 +48,9 @@ class Environment:
             )
         there = ", ".join(sorted(self.kernels)[:20]) or "none"
         remedy = (
-            f"install ipykernel into {self.prefix}" if wanted == DEFAULT_KERNEL else "name one of these, or install it"
+            f"install ipykernel into {self.prefix}"
+            if wanted == DEFAULT_KERNEL
+            else "name one of these, or install it"
         )
         raise NotFound(
             f"kernel {wanted[:128]!a} is not in environment {self.name!r}: {self.prefix}/share/jupyter/kernels "
@@ -79,7 +81,9 @@ def read_environment(prefix: Path, name: str | None = None) -> Environment:
     again = "make it anew (in a checkout of Cellhouse: make setup)"
     try:
         if (prefix / UNFINISHED).exists():
-            raise unusable("its setup was broken off, or is still at work", "run make setup and let it finish")
+            raise unusable(
+                "its setup was broken off, or is still at work", "run make setup and let it finish"
+            )
         python = _interpreter(prefix)
         if python is None:
             raise unusable("it has no working bin/python", again)

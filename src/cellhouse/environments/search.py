@@ -51,9 +51,7 @@ def default_search() -> list[Path]:
     return [*given, Path(sys.prefix, "share", "cellhouse", "environments")]
 
 
-def find_environment(
-    name: str = DEFAULT_ENVIRONMENT, search: Sequence[Path] | None = None
-) -> Environment:
+def find_environment(name: str = DEFAULT_ENVIRONMENT, search: Sequence[Path] | None = None) -> Environment:
     """The first environment of this name in `search` (without one: `default_search()`).
 
     Raises InvalidArgument for what can't be a name, NotFound where there is none, FailedPrecondition where the first
@@ -73,9 +71,7 @@ def find_environment(
             return read_environment(prefix, name)
         others[candidate] = None
     there = ", ".join(list(others)[:_SHOWN]) or "none"
-    places = ", ".join(
-        f"{path}" if path.is_dir() else f"{path} (missing)" for path in looked_in[:_SHOWN]
-    )
+    places = ", ".join(f"{path}" if path.is_dir() else f"{path} (missing)" for path in looked_in[:_SHOWN])
     remedy = (
         f"in a checkout of Cellhouse run make setup; elsewhere make a virtual environment with ipykernel in it and "
         f"name its directory in {ENV_PATH}"
