@@ -111,3 +111,20 @@ def open_beneath(dir_fd: int, path: bytes, flags: int, mode: int = 0) -> int:
                 f"{escape_name(path)} leads through {what}; only what lies in the directory itself is opened"
             ) from error
         raise
+
+
+def expect_directory(fd: int, label: str) -> None:
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISLNK(mode):
+        raise PathEscapes(f"{label} is or leads through a symbolic link; only a directory itself is held")
+    if not stat.S_ISDIR(mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), label)
+
+
+def open_listing(dir_fd: int, below: bytes) -> int:
+    """A readable descriptor of the directory `below` (empty: itself)."""
+    held = open_beneath(dir_fd, below, PATH_FLAGS) if below else os.dup(dir_fd)
+    try:
+        return os.open(b".", os.O_RDONLY | os.O_DIRECTORY | SAFE_FLAGS, dir_fd=held)
+    finally:
+        os.close(held)

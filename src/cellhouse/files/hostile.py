@@ -6,7 +6,6 @@ Paths are relative; a `str` is the printable form of `names.escape_name`, so wha
 """
 
 import contextlib
-import errno
 import hashlib
 import os
 import secrets
@@ -15,11 +14,11 @@ import warnings
 from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from cellhouse.files.beneath import PATH_FLAGS, SAFE_FLAGS, open_beneath
+from cellhouse.files.beneath import PATH_FLAGS, SAFE_FLAGS, expect_directory, open_beneath, open_listing
+from cellhouse.files.clearing import CLEAR_NAMES, clear_directory
 from cellhouse.files.errors import (
     FileBusy,
     FileTooLarge,
@@ -31,8 +30,7 @@ from cellhouse.files.errors import (
 from cellhouse.files.names import MAX_PATH_BYTES, escape_name, relative_path
 
 SCAN_DEPTH = 64
-CLEAR_NAMES = 50_000_000
-_LISTING = 1_000
+SCAN_DEPTH_MAX = 256
 _READ_BYTES = 1 << 20
 _KINDS = (
     (stat.S_ISDIR, "directory"),
@@ -92,18 +90,16 @@ class HostileDir:
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, owner: tuple[int, int] | None = None) -> Self:
         """Hold the directory at a path that we trust up to its last component, which must be no symbolic link."""
-        fd = os.open(path, PATH_FLAGS)
-        return cls._checked(fd, os.fspath(path), owner)
+        return cls._checked(os.open(path, PATH_FLAGS), os.fspath(path), owner)
 
     @classmethod
     def _checked(cls, fd: int, label: str, owner: tuple[int, int] | None) -> Self:
-        mode = os.fstat(fd).st_mode
-        if stat.S_ISDIR(mode):
-            return cls(fd, label, owner)
-        os.close(fd)
-        if stat.S_ISLNK(mode):
-            raise PathEscapes(f"{label} is a symbolic link; only a directory itself is held")
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), label)
+        try:
+            expect_directory(fd, label)
+        except BaseException:
+            os.close(fd)
+            raise
+        return cls(fd, label, owner)
 
     def __enter__(self) -> Self:
         return self
@@ -191,8 +187,10 @@ class HostileDir:
     def scan(self, limit: int, *, depth: int = SCAN_DEPTH, skip: Collection[bytes] = ()) -> Scan:
         """Walk breadth first over at most `limit` names, `depth` levels deep, not into directories named in `skip`.
 
-        What vanishes or changes its kind meanwhile is left out; what can't be read is told in `cut`.
+        `depth` is taken up to 256: with it grows the cost of each step. What vanishes or changes its kind
+        meanwhile is left out; what can't be read is told in `cut`.
         """
+        depth = min(depth, SCAN_DEPTH_MAX)
         entries: list[ScanEntry] = []
         cut: set[str] = set()
         todo: deque[tuple[bytes, int]] = deque([(b"", 1)])
@@ -223,7 +221,7 @@ class HostileDir:
         cut: set[str],
     ) -> bool:
         """Add the names of one directory; True where the limit stopped it."""
-        fd = _open_listing(self.fileno(), below)
+        fd = open_listing(self.fileno(), below)
         try:
             with os.scandir(fd) as names:
                 for found in names:
@@ -268,6 +266,7 @@ class HostileDir:
                 below = open_beneath(here, part, PATH_FLAGS)
                 os.close(here)
                 here = below
+                expect_directory(here, escape_name(raw))
                 if made and self._owner is not None:
                     # Through ".", so that only a directory can change hands, never a link put in its place.
                     os.chown(b".", *self._owner, dir_fd=here, follow_symlinks=False)
@@ -277,8 +276,16 @@ class HostileDir:
     def _parent(self, rel: str | bytes) -> tuple[int, bytes]:
         """A new descriptor of the directory that `rel` lies in, and the last component."""
         raw = relative_path(rel)
-        parent, _, name = raw.rpartition(b"/")
-        return (open_beneath(self.fileno(), parent, PATH_FLAGS) if parent else os.dup(self.fileno())), name
+        above, _, name = raw.rpartition(b"/")
+        if not above:
+            return os.dup(self.fileno()), name
+        parent = open_beneath(self.fileno(), above, PATH_FLAGS)
+        try:
+            expect_directory(parent, escape_name(above))
+        except BaseException:
+            os.close(parent)
+            raise
+        return parent, name
 
     def create(self, rel: str | bytes, chunks: Iterable[bytes | memoryview], *, mode: int = 0o644) -> Written:
         """Put a whole file at `rel` at once, replacing what stands there (a link is replaced, never followed).
@@ -332,79 +339,7 @@ class HostileDir:
         What lies in a directory is moved up under a passing name before the directory goes, so that no path grows and no
         stack deepens. For a directory that nobody uses any more: `limit` names end it where somebody keeps adding.
         """
-        removed = 0
-        fd = _open_listing(self.fileno(), b"")
-        try:
-            while removed < limit and (names := _listing(fd)):
-                for raw in names:
-                    removed += _remove(fd, raw)
-        finally:
-            os.close(fd)
-        return removed
-
-
-def _remove(top: int, raw: bytes) -> int:
-    """Remove one name of `top`, or some of what is in it; the number of names that went."""
-    if _unlinked(top, raw):
-        return 1
-    inner = _open_listing(top, raw)
-    removed = 0
-    try:
-        names = _listing(inner)
-        for name in names:
-            if _unlinked(inner, name):
-                removed += 1
-            else:
-                os.rename(
-                    name,
-                    b".cellhouse-%s.gone" % secrets.token_hex(8).encode(),
-                    src_dir_fd=inner,
-                    dst_dir_fd=top,
-                )
-    finally:
-        os.close(inner)
-    if len(names) == _LISTING:
-        return removed
-    os.rmdir(raw, dir_fd=top)
-    return removed + 1
-
-
-def _unlinked(dir_fd: int, raw: bytes) -> bool:
-    """Unlink a name; False where it is a directory, which then is ours to open and empty."""
-    try:
-        os.unlink(raw, dir_fd=dir_fd)
-    except FileNotFoundError:
-        return True
-    except IsADirectoryError:
-        held = open_beneath(dir_fd, raw, PATH_FLAGS)
-        try:
-            # The code inside may have closed it even to its owner, who we may be.
-            if stat.S_ISDIR(os.fstat(held).st_mode):
-                Path(f"/proc/self/fd/{held}").chmod(0o700)
-        finally:
-            os.close(held)
-        return False
-    return True
-
-
-def _open_listing(dir_fd: int, below: bytes) -> int:
-    """A readable descriptor of the directory `below` (empty: itself)."""
-    held = open_beneath(dir_fd, below, PATH_FLAGS) if below else os.dup(dir_fd)
-    try:
-        return os.open(b".", os.O_RDONLY | os.O_DIRECTORY | SAFE_FLAGS, dir_fd=held)
-    finally:
-        os.close(held)
-
-
-def _listing(fd: int) -> list[bytes]:
-    """The first names of a directory: a bounded list, taken before anything is changed."""
-    names: list[bytes] = []
-    with os.scandir(fd) as found:
-        for entry in found:
-            names.append(os.fsencode(entry.name))
-            if len(names) == _LISTING:
-                break
-    return names
+        return clear_directory(self.fileno(), limit)
 
 
 def _read_up_to(fd: int, offset: int, limit: int) -> bytes:
