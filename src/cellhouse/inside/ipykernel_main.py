@@ -7,6 +7,7 @@ is checked where it is used: where it no longer holds, the kernel runs as it com
 import contextlib
 import os
 import sys
+import threading
 import warnings
 
 STREAM_CHARS = 65_536
@@ -31,6 +32,7 @@ def main() -> None:
         # IPython 9 keeps every printed string for ever, through a wrapper in Python round each write.
         InteractiveShell._tee = lambda self, channel: contextlib.nullcontext()
     _cut_stream_messages(iostream.OutStream)
+    _send_at_once_in_its_thread(iostream.IOPubThread)
     iostream.OutStream.flush_interval = FLUSH_SECONDS
 
     class App(IPKernelApp):  # type: ignore[misc, no-any-unimported]
@@ -65,6 +67,22 @@ def _cut_stream_messages(stream_class: type) -> None:
 
     stream_class._flush_buffers = cut  # type: ignore[attr-defined]
     stream_class.fileno = fileno  # type: ignore[attr-defined]
+
+
+def _send_at_once_in_its_thread(thread_class: type) -> None:
+    """The publishing thread asks itself to send, through a pipe of bounded length: enough messages from one
+    flush and it waits for itself for ever. What runs in that thread already can be sent there and then."""
+    schedule_send = getattr(thread_class, "send_multipart", None)
+    if schedule_send is None or not hasattr(thread_class, "_really_send"):
+        return
+
+    def send_multipart(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        if threading.current_thread() is self.thread:
+            self._really_send(*args, **kwargs)
+        else:
+            schedule_send(self, *args, **kwargs)
+
+    thread_class.send_multipart = send_multipart  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

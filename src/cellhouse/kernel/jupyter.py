@@ -37,6 +37,7 @@ START_SECONDS = 60.0
 LOG_CHARS = 8192
 MAX_UNSENT_BYTES = 32 << 20
 DEATH_DRAIN_SECONDS = 0.1
+CLOSE_GRACE_SECONDS = 2.0
 _POLL_SECONDS = 0.003
 _RETRY_SECONDS = 0.05
 
@@ -92,6 +93,8 @@ class JupyterKernel:
         self._death: asyncio.Task[None] | None = None
         self._all_closed = asyncio.Event()
         self._closed = False
+        self._closing: asyncio.TimerHandle | None = None
+        self._log = ""
 
     # life
 
@@ -216,8 +219,6 @@ class JupyterKernel:
                         )
         self.info = _kernel_info(reply)
 
-    _log = ""
-
     def _log_tail(self) -> str:
         """What the process wrote so far, end first kept; takes raw text out of the inbox."""
         self.drain()
@@ -243,6 +244,8 @@ class JupyterKernel:
         if self._closed:
             return
         self._closed = True
+        if self._closing is not None:
+            self._closing.cancel()
         if self._process is not None:
             self._process.signal(signal.SIGKILL, True)
             await asyncio.wait([self._process.exited])
@@ -333,16 +336,18 @@ class JupyterKernel:
         if self._closed or (self._process is not None and self._process.exited.done()):
             return
         if error is not None and error.oversized:
-            trouble = Trouble(
-                "MESSAGE_SIZE",
-                f"the kernel sent {error} on {name}",
-                fatal=True,
-                metadata={"sizeBytes": str(error.oversized), "limitBytes": str(_CHANNELS[name][1])},
-            )
-        else:
-            why = f": {error}" if error else ""
-            trouble = Trouble("CHANNEL_CLOSED", f"the kernel closed its {name} channel{why}", fatal=True)
-        self._inbox.put(trouble, 0)
+            metadata = {"sizeBytes": str(error.oversized), "limitBytes": str(_CHANNELS[name][1])}
+            text = f"the kernel sent {error} on {name}"
+            self._inbox.put(Trouble("MESSAGE_SIZE", text, fatal=True, metadata=metadata), 0)
+            return
+        why = f": {error}" if error else ""
+        trouble = Trouble("CHANNEL_CLOSED", f"the kernel closed its {name} channel{why}", fatal=True)
+        # A process that ends by itself closes its sockets first: its own end is then the better word.
+        self._closing = asyncio.get_running_loop().call_later(CLOSE_GRACE_SECONDS, self._tell_closed, trouble)
+
+    def _tell_closed(self, trouble: Trouble) -> None:
+        if not self._closed and self._process is not None and not self._process.exited.done():
+            self._inbox.put(trouble, 0)
 
     def _hold(self) -> None:
         # What a dead process left in its sockets is bounded, and must be read to know that it ended.

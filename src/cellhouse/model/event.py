@@ -15,8 +15,8 @@ Sequence = Annotated[int, Field(strict=True, ge=0, le=2**53 - 1)]
 
 StreamName = Literal["stdout", "stderr"]
 # Where printed text came from, when it was not the stream itself: descriptors 1 and 2, a pager, a display
-# that has only text, an earlier expression's value.
-StreamSource = Literal["fd", "pager", "display", "result", "error"]
+# that has only text, an update of such a display, an earlier expression's value, a secondary error.
+StreamSource = Literal["fd", "pager", "display", "displayUpdate", "result", "error"]
 
 
 class Numbered(Wire):

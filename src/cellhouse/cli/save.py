@@ -1,0 +1,87 @@
+"""`--save`: rich outputs as decoded files, and the files that the code made."""
+
+import mimetypes
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from cellhouse.files import FileError, HostileDir
+from cellhouse.house import House
+from cellhouse.model import CallReason, ExecuteCodeResult, ExecutionName, FailedPrecondition, NotFound
+
+FILES = "files"
+_EXTENSIONS = {
+    "image/svg+xml": ".svg",
+    "text/html": ".html",
+    "text/markdown": ".md",
+    "text/latex": ".tex",
+    "application/json": ".json",
+}
+_BLOCK = 1 << 20
+
+
+async def save_outputs(house: House, result: ExecuteCodeResult, directory: Path) -> list[Path]:
+    """Write everything there is into `directory`, made where it is missing; the files written.
+
+    `out-000.png` and the like are rich outputs, one file a representation; made files keep their paths
+    below `files/`. FAILED_PRECONDITION where the directory can't be written.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with HostileDir.open(directory) as target:
+            saved = [directory / name async for name in _rich(house, result, target)]
+            saved += [directory / name for name in _made(house, result, target)]
+    except (OSError, FileError) as error:
+        raise FailedPrecondition(
+            f"--save {directory}: {error}; give a directory that can be written",
+            reason=CallReason.POLICY_UNAVAILABLE,
+        ) from None
+    return saved
+
+
+async def _rich(house: House, result: ExecuteCodeResult, target: HostileDir):  # type: ignore[no-untyped-def]
+    for output in result.rich_outputs:
+        if output.dropped:
+            continue
+        used: set[str] = set()
+        for mime_type in output.mime_types:
+            try:
+                data = await house.get_output_data(result.execution, output.index, mime_type)
+            except NotFound:  # the code removed or changed the file; the result says what there was
+                continue
+            name = f"out-{output.index:03}{_extension(mime_type)}"
+            if name in used:
+                name = f"out-{output.index:03}-{len(used)}{_extension(mime_type)}"
+            used.add(name)
+            target.create(name, [data.data])
+            yield name
+
+
+def _made(house: House, result: ExecuteCodeResult, target: HostileDir) -> Iterator[str]:
+    runtime = ExecutionName.parse(result.execution).runtime_name
+    with house.open_content(str(runtime)) as content:
+        for artifact in result.artifacts or ():
+            try:
+                fd = content.open_read(artifact.name)
+            except (OSError, FileError):  # gone again since; the result lists it as it was
+                continue
+            try:
+                name = f"{FILES}/{artifact.name}"
+                target.subdir(name.rpartition("/")[0], create=True).close()
+                target.create(name, _blocks(fd))
+            finally:
+                os.close(fd)
+            yield name
+
+
+def _blocks(fd: int) -> Iterator[bytes]:
+    while block := os.read(fd, _BLOCK):
+        yield block
+
+
+def _extension(mime_type: str) -> str:
+    if mime_type in _EXTENSIONS:
+        return _EXTENSIONS[mime_type]
+    if mime_type.endswith("+json"):
+        return ".json"
+    return mimetypes.guess_extension(mime_type) or ".bin"

@@ -1,0 +1,22 @@
+"""A runtime: a sandbox and its sessions, with kernel, capture and journal wired together."""
+
+from cellhouse.runtime.handle import ExecutionHandle
+from cellhouse.runtime.host import RuntimeHost, Submitted
+from cellhouse.runtime.in_process import InProcessHost
+from cellhouse.runtime.outcome import Ending
+from cellhouse.runtime.outputs import OutputData
+from cellhouse.runtime.session import Session
+from cellhouse.runtime.settings import Settings
+from cellhouse.runtime.store import RuntimeStore
+
+__all__ = [
+    "Ending",
+    "ExecutionHandle",
+    "InProcessHost",
+    "OutputData",
+    "RuntimeHost",
+    "RuntimeStore",
+    "Session",
+    "Settings",
+    "Submitted",
+]

@@ -1,0 +1,169 @@
+"""One execution on its way from queued to frozen."""
+
+import asyncio
+from enum import Enum
+
+from cellhouse.capture import Captured, Recorder
+from cellhouse.journal import ExecutionLog
+from cellhouse.kernel import Conversation
+from cellhouse.model import (
+    Artifact,
+    ArtifactEvent,
+    Clock,
+    ExecuteCodeRequest,
+    ExecuteCodeResult,
+    ExecutionName,
+    ExecutionState,
+    Notice,
+    NoticeReason,
+    QueuedEvent,
+    StartedEvent,
+    Usage,
+    rfc3339,
+)
+from cellhouse.files import DiskFull
+from cellhouse.runtime.outcome import Asked, Verdict
+
+
+class Stage(Enum):
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    FINISHED = "finished"
+
+
+_NEXT = {
+    Stage.QUEUED: {Stage.STARTING, Stage.FINISHED},
+    Stage.STARTING: {Stage.RUNNING, Stage.FINISHED},
+    Stage.RUNNING: {Stage.FINISHED},
+    Stage.FINISHED: frozenset(),
+}
+
+
+class Execution:
+    """State and record of one execution. Its session drives it; anyone may ask for a snapshot."""
+
+    def __init__(self, name: ExecutionName, request: ExecuteCodeRequest, log: ExecutionLog, clock: Clock) -> None:
+        self.name = name
+        self.request = request
+        self.log = log
+        self.asked = Asked(timeout_seconds=request.execution_timeout)
+        self.conversation: Conversation | None = None
+        self.recorder: Recorder | None = None
+        self.stage = Stage.QUEUED
+        self.result: ExecuteCodeResult | None = None
+        self.finished = asyncio.Event()
+        self.started = asyncio.Event()
+        self.execution_count = 0
+        self._clock = clock
+        self._notices: list[Notice] = []
+        self._start_time: str | None = None
+        self._start_monotonic = 0.0
+        log.append(QueuedEvent())
+
+    @property
+    def uid(self) -> str:
+        return self.log.uid
+
+    def notice(self, reason: str, text: str) -> None:
+        """Something a caller must know besides; before the code has started it waits for the start."""
+        if self.recorder is not None:
+            self.recorder.notice(reason, text)
+        else:
+            self._notices.append(Notice(reason=reason, text=text))
+
+    def begin(self, recorder: Recorder, conversation: Conversation) -> None:
+        """The code is about to be sent: from here on it may have run."""
+        self._move(Stage.STARTING)
+        self.recorder, self.conversation = recorder, conversation
+        self._start_time = rfc3339(self._clock.now())
+        self._start_monotonic = self._clock.monotonic()
+        waiting, self._notices = self._notices, []
+        for notice in waiting:
+            recorder.notice(notice.reason, notice.text)
+        self.log.mark_sent()
+
+    def confirm(self, execution_count: int | None) -> None:
+        """The kernel runs it."""
+        if self.stage is not Stage.STARTING:
+            return
+        self._move(Stage.RUNNING)
+        self.execution_count = execution_count or 0
+        try:
+            self.log.append(StartedEvent(execution_count=execution_count))
+        except DiskFull:
+            self.notice(NoticeReason.DISK_FULL, "the journal's disk is full: events are missing from the log")
+        self.started.set()
+
+    def freeze(
+        self, verdict: Verdict, *, artifacts: list[Artifact] | None = None, usage: Usage | None = None
+    ) -> ExecuteCodeResult:
+        """Decide the end and write it; exactly once."""
+        self._move(Stage.FINISHED)
+        for notice in verdict.notices:
+            self.notice(notice.reason, notice.text)
+        captured = None
+        if self.recorder is not None:
+            self.recorder.settle(reply_error=verdict.reply_error)
+            captured = self.recorder.captured()
+        for artifact in artifacts or ():
+            try:
+                self.log.append(ArtifactEvent.of(artifact))
+            except DiskFull:
+                break  # the result lists them all the same
+        result = self._document(captured, ExecutionState.FINISHED, verdict, artifacts, usage)
+        self.result = self.log.finish(result).result
+        self.started.set()
+        self.finished.set()
+        return self.result
+
+    def snapshot(self) -> ExecuteCodeResult:
+        """The result once there is one, before that what there is so far."""
+        if self.result is not None:
+            return self.result
+        state = ExecutionState.QUEUED if self.stage is Stage.QUEUED else ExecutionState.RUNNING
+        return self._document(self.recorder.captured() if self.recorder else None, state, None, None, self.wall())
+
+    def wall(self) -> Usage | None:
+        if self._start_time is None:
+            return None
+        return Usage(wall_seconds=max(0.0, self._clock.monotonic() - self._start_monotonic))
+
+    def _move(self, stage: Stage) -> None:
+        if stage not in _NEXT[self.stage]:
+            raise RuntimeError(f"{self.name} cannot go from {self.stage.value} to {stage.value}")
+        self.stage = stage
+
+    def _document(
+        self,
+        captured: Captured | None,
+        state: ExecutionState,
+        verdict: Verdict | None,
+        artifacts: list[Artifact] | None,
+        usage: Usage | None,
+    ) -> ExecuteCodeResult:
+        notices = captured.notices if captured is not None else tuple(self._notices)
+        return ExecuteCodeResult(
+            execution_id=self.request.execution_id,
+            session=str(self.name.session_name),
+            execution_count=self.execution_count,
+            stdout=captured.stdout if captured else "",
+            stderr=captured.stderr if captured else "",
+            result=captured.result if captured else "",
+            execution_error=verdict.error if verdict else None,
+            output_truncated=captured.output_truncated if captured else False,
+            rich_outputs_dropped=captured.rich_outputs_dropped if captured else False,
+            rich_outputs=captured.rich_outputs if captured else (),
+            execution=str(self.name),
+            state=state,
+            outcome=verdict.outcome if verdict else None,
+            outcome_info=verdict.info if verdict else None,
+            session_state=verdict.session_state if verdict else None,
+            truncation=captured.truncation if captured else None,
+            cleared=captured.cleared if captured else None,
+            artifacts=tuple(artifacts) if artifacts is not None else None,
+            usage=usage,
+            notices=notices or None,
+            start_time=self._start_time,
+            end_time=rfc3339(self._clock.now()) if verdict else None,
+        )

@@ -1,0 +1,65 @@
+"""Which files an execution made or changed in /content, described and not inlined."""
+
+import hashlib
+import mimetypes
+import os
+from datetime import UTC, datetime
+
+from cellhouse.files import FileError, HostileDir, Snapshot, SnapshotLimits, changes, snapshot
+from cellhouse.model import Artifact, rfc3339
+
+HASH_BYTES = 256 << 20
+"""A larger file is named with its size and without its SHA-256."""
+_BLOCK = 1 << 20
+
+
+class FileWatch:
+    """Compares /content before and after; the files themselves are hostile and read with every care."""
+
+    def __init__(self, content: HostileDir, *, entries: int) -> None:
+        self._content = content
+        self._limits = SnapshotLimits(entries=entries)
+
+    def look(self) -> Snapshot:
+        return snapshot(self._content, self._limits)
+
+    def made_since(self, before: Snapshot) -> tuple[list[Artifact], str]:
+        """The files created or changed since, and why the list may be incomplete (empty where it is not)."""
+        after = self.look()
+        artifacts = [
+            self._describe(change.name, change.mark.size, change.mark.mtime_ns)
+            for change in changes(before, after)
+        ]
+        cut = before.cut | after.cut
+        return artifacts, ", ".join(sorted(cut))
+
+    def _describe(self, name: str, size: int, mtime_ns: int) -> Artifact:
+        size, digest = self._digest(name, size)
+        return Artifact(
+            name=name,
+            bytes=size,
+            media_type=mimetypes.guess_type(name.rpartition("/")[2])[0],
+            sha256=digest,
+            mtime=rfc3339(datetime.fromtimestamp(mtime_ns / 1e9, UTC)),
+        )
+
+    def _digest(self, name: str, size: int) -> tuple[int, str | None]:
+        """Bytes as really read with their SHA-256; the size as seen where it was not read whole."""
+        if size > HASH_BYTES:
+            return size, None
+        try:
+            fd = self._content.open_read(name)
+        except (OSError, FileError):
+            return size, None
+        digest, count = hashlib.sha256(), 0
+        try:
+            while block := os.read(fd, _BLOCK):
+                digest.update(block)
+                count += len(block)
+                if count > HASH_BYTES:  # it grows while it is read
+                    return count, None
+        except OSError:
+            return size, None
+        finally:
+            os.close(fd)
+        return count, digest.hexdigest()

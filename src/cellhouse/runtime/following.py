@@ -1,0 +1,37 @@
+"""Reading the log of an execution by sequence number, live or long after: what every subscriber does."""
+
+from collections.abc import AsyncIterator
+
+from cellhouse.journal import ExecutionLog
+from cellhouse.model import Event, FinishedEvent, InvalidArgument, TailFrame
+
+PAGE = 256
+
+
+async def follow(
+    log: ExecutionLog, *, after: int = 0, late: bool = False, tails: bool = False
+) -> AsyncIterator[Event | TailFrame]:
+    """The events numbered above `after`, then those that come; ends at `finished`.
+
+    With `late` it goes on after that until the log is closed. With `tails` the unnumbered frames come too.
+    Nothing is kept for a reader: a slow one costs nobody anything.
+    """
+    if after < 0:
+        raise InvalidArgument.of_field("after", f"{after} is no event number; it takes 0 or more")
+    shown: TailFrame | None = None
+    while True:
+        for event in log.read(after, PAGE):
+            after = event.seq
+            yield event
+            if isinstance(event, FinishedEvent) and not late:
+                return
+        if log.last_seq > after:
+            continue
+        frame = log.latest_tail
+        if tails and frame is not None and frame is not shown:
+            shown = frame
+            yield frame
+            continue
+        if log.closed or (log.finished is not None and not late):
+            return
+        await log.wait(after)

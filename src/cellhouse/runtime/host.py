@@ -1,0 +1,77 @@
+"""The seam between a House and one runtime: what a runtime can be asked, wherever it lives."""
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from cellhouse.model import (
+    Event,
+    ExecuteCodeRequest,
+    ExecuteCodeResult,
+    ExecutionName,
+    Runtime,
+    RuntimeName,
+    Session,
+    TailFrame,
+)
+from cellhouse.runtime.outcome import Ending
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """An execution that was accepted: its name, and whether it was there before (then the call attached)."""
+
+    name: ExecutionName
+    attached: bool
+
+
+class RuntimeHost(Protocol):
+    """One runtime: a sandbox, its /content, its sessions and their executions.
+
+    All arguments and results are model documents or plain values, so that an implementation may keep the
+    runtime in another process or on another machine. Errors are those of CONTRACT §6.
+    """
+
+    @property
+    def name(self) -> RuntimeName: ...
+
+    async def start(self) -> None:
+        """Put the walls up. FailedPrecondition where what was asked for can't be had; nothing is left then."""
+
+    def describe(self) -> Runtime: ...
+
+    async def execute(self, request: ExecuteCodeRequest) -> Submitted:
+        """Accept a checked request; returns once its record exists and it is in its session's queue."""
+
+    def follow(
+        self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False
+    ) -> AsyncIterator[Event | TailFrame]: ...
+
+    async def snapshot(self, name: ExecutionName) -> ExecuteCodeResult: ...
+
+    async def wait(self, name: ExecutionName) -> ExecuteCodeResult:
+        """The result, once there is one."""
+
+    async def create_session(self, session: str | None) -> Session: ...
+
+    def get_session(self, session: str) -> Session: ...
+
+    def list_sessions(self) -> list[Session]: ...
+
+    async def interrupt(self, session: str) -> bool: ...
+
+    async def restart(self, session: str) -> None: ...
+
+    async def delete_session(self, session: str) -> None: ...
+
+    async def cancel(self, name: ExecutionName) -> None: ...
+
+    async def provide_input(self, name: ExecutionName, value: str) -> None: ...
+
+    async def keep_alive(self) -> None: ...
+
+    async def put_file(self, path: str, chunks: Iterable[bytes]) -> int:
+        """Write a file of /content as a whole, replacing one of that name; returns its size."""
+
+    async def close(self, ending: Ending, text: str) -> None:
+        """End everything inside. What was recorded stays; /content is the caller's to remove."""

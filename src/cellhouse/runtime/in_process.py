@@ -1,0 +1,402 @@
+"""A runtime in this process: the first implementation of the seam."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable, Iterable
+from datetime import timedelta
+from pathlib import Path
+
+from cellhouse.environments import DEFAULT_KERNEL, Environment, KernelSpec
+from cellhouse.files import DiskFull, FileError, HostileDir
+from cellhouse.journal import Entry, ExecutionLog, Journal, StartRecord, Tombstone
+from cellhouse.model import (
+    AlreadyExists,
+    CallReason,
+    Clock,
+    Event,
+    ExecuteCodeRequest,
+    ExecuteCodeResult,
+    ExecutionName,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    ResourceExhausted,
+    Runtime,
+    RuntimeName,
+    RuntimeSpec,
+    RuntimeStatus,
+    Session as SessionDocument,
+    SessionName,
+    TailFrame,
+    Unavailable,
+    mint_id,
+    mint_uid,
+    rfc3339,
+)
+from cellhouse.runtime.execution import Execution
+from cellhouse.runtime.following import follow
+from cellhouse.runtime.host import Submitted
+from cellhouse.runtime.launching import KernelLauncher
+from cellhouse.runtime.outcome import Ending
+from cellhouse.runtime.session import Session
+from cellhouse.runtime.session_log import SessionLog
+from cellhouse.runtime.settings import Settings
+from cellhouse.runtime.store import MARK
+from cellhouse.sandbox import SandboxLoss, SandboxSpec, create_sandbox
+
+
+class InProcessHost:
+    """Wires sandbox, kernels, capture and journal of one runtime together; belongs to one event loop."""
+
+    def __init__(
+        self,
+        name: RuntimeName,
+        spec: RuntimeSpec,
+        *,
+        directory: Path,
+        session_logs: Path,
+        token: str,
+        environment: Environment,
+        journal: Journal,
+        settings: Settings,
+        clock: Clock,
+        on_gone: Callable[[RuntimeName], None],
+    ) -> None:
+        self._name, self._spec = name, spec
+        self._directory, self._session_logs = directory, session_logs
+        self._environment, self._journal = environment, journal
+        self._settings, self._clock = settings, clock
+        self._token = token
+        self._kernel_spec = _kernel_spec(environment, spec.kernel)
+        self._sandbox = create_sandbox(
+            spec.isolation or settings.isolation,
+            SandboxSpec(
+                state=directory,
+                python=environment.python,
+                read_only=(environment.prefix, *environment.base_prefixes),
+            ),
+        )
+        self._content: HostileDir | None = None
+        self._sessions: dict[str, Session] = {}
+        self._submitting = asyncio.Lock()
+        self._status = RuntimeStatus.STARTING
+        self._created = rfc3339(clock.now())
+        self._used = clock.monotonic()
+        self._on_gone = on_gone
+        self._watch: asyncio.Task[None] | None = None
+        self._launcher: KernelLauncher | None = None
+
+    @property
+    def name(self) -> RuntimeName:
+        return self._name
+
+    async def start(self) -> None:
+        await self._sandbox.start()
+        self._content = HostileDir.open(self._sandbox.content)
+        self._launcher = KernelLauncher(
+            self._sandbox,
+            self._environment,
+            self._kernel_spec,
+            variables={MARK: self._token},
+            start_seconds=self._settings.session.start_seconds,
+        )
+        self._status = RuntimeStatus.ACTIVE
+        self._watch = asyncio.get_running_loop().create_task(self._watch_over(), name=f"watch {self._name}")
+
+    def describe(self) -> Runtime:
+        return Runtime(
+            name=str(self._name),
+            status=self._status,
+            environment=self._environment.name,
+            kernel=self._kernel_spec.name,
+            isolation=self._sandbox.report,
+            sessions=tuple(str(session.name) for session in self._sessions.values()),
+            create_time=self._created,
+            expire_time=self._expire_time(self._last_used()),
+        )
+
+    # executions
+
+    async def execute(self, request: ExecuteCodeRequest) -> Submitted:
+        self._check_active()
+        async with self._submitting:  # finding an id and taking it is one step
+            if request.execution_id and (known := self._known(request)) is not None:
+                return Submitted(known, attached=True)
+            session = self._session_for(request)
+            session.check_room()
+            name = session.name.execution(request.execution_id or mint_id("e"))
+            log = await self._begin(name, request)
+            execution = Execution(name, request, log, self._clock)
+            self._check_active()
+            session.submit(execution)
+            return Submitted(name, attached=False)
+
+    def _known(self, request: ExecuteCodeRequest) -> ExecutionName | None:
+        """The execution that has this id already; ALREADY_EXISTS where it ran other code, EVICTED where it is gone."""
+        found = self._journal.find(
+            session=request.session, runtime=request.runtime, execution_id=request.execution_id
+        )
+        if found is None:
+            return None
+        digest = _digest(request.code)
+        if found.code_sha256 != digest:
+            raise AlreadyExists(
+                f"executionId {request.execution_id!r} was used for other code in {request.session or request.runtime}; "
+                "use a new id for new code",
+                reason=CallReason.EXECUTION_ID_REUSED,
+            )
+        if isinstance(found, Tombstone):
+            raise NotFound(
+                f"executionId {request.execution_id!r} ran before and its record was evicted; it is not run again. "
+                "Use a new id to run the code anew",
+                reason=CallReason.EVICTED,
+            )
+        assert isinstance(found, Entry)
+        return ExecutionName.parse(found.name)
+
+    async def _begin(self, name: ExecutionName, request: ExecuteCodeRequest) -> ExecutionLog:
+        start = StartRecord(
+            uid=mint_uid(),
+            name=str(name),
+            session=str(name.session_name),
+            runtime=str(name.runtime_name),
+            execution_id=request.execution_id,
+            code=request.code,
+            code_sha256=_digest(request.code),
+            target="session" if request.session else "runtime",
+            created=rfc3339(self._clock.now()),
+            options={},
+        )
+        try:
+            return await self._journal.begin(start)
+        except DiskFull:
+            raise ResourceExhausted(
+                "the journal's disk is full: nothing new is accepted, nothing recorded is lost; free some space",
+                reason=CallReason.SERVER_DISK_FULL,
+                limit="journal disk",
+                server=True,
+            ) from None
+
+    def follow(
+        self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False
+    ) -> AsyncIterator[Event | TailFrame]:
+        return follow(self._log_of(name), after=after, late=late, tails=tails)
+
+    async def snapshot(self, name: ExecutionName) -> ExecuteCodeResult:
+        execution = self._live(name)
+        if execution is not None and execution.result is None:
+            return execution.snapshot()
+        return self._finished(name)
+
+    async def wait(self, name: ExecutionName) -> ExecuteCodeResult:
+        execution = self._live(name)
+        if execution is not None:
+            await execution.finished.wait()
+        return self._finished(name)
+
+    async def cancel(self, name: ExecutionName) -> None:
+        execution = self._live(name)
+        if execution is None:
+            self._log_of(name)  # a finished one is no error, an unknown one is
+            return
+        self._session(name.session).cancel(execution)
+
+    async def provide_input(self, name: ExecutionName, value: str) -> None:
+        execution = self._live(name)
+        if execution is None:
+            self._log_of(name)
+            raise FailedPrecondition(
+                f"{name} has ended; it takes no input", reason=CallReason.NOT_WAITING_FOR_INPUT
+            )
+        self._session(name.session).provide_input(execution, value)
+
+    def _live(self, name: ExecutionName) -> Execution | None:
+        session = self._sessions.get(name.session)
+        return session.execution_named(name) if session is not None else None
+
+    def _log_of(self, name: ExecutionName) -> ExecutionLog:
+        return find_log(self._journal, name)
+
+    def _finished(self, name: ExecutionName) -> ExecuteCodeResult:
+        log = self._log_of(name)
+        result = log.finished
+        if result is None:
+            raise Unavailable(f"{name} is ending; try again", reason=CallReason.TRY_AGAIN)
+        session = self._sessions.get(name.session)
+        late = session.late_output(log.uid) if session is not None else None
+        return result.model_copy(update={"late": late}) if late is not None else result
+
+    # sessions
+
+    async def create_session(self, session: str | None) -> SessionDocument:
+        self._check_active()
+        if session is not None and session in self._sessions:
+            raise AlreadyExists(f"{self._sessions[session].name} exists", reason=CallReason.ID_TAKEN)
+        return self._describe(self._make_session(session or mint_id("s")))
+
+    def get_session(self, session: str) -> SessionDocument:
+        return self._describe(self._session(session))
+
+    def list_sessions(self) -> list[SessionDocument]:
+        return [self._describe(session) for session in self._sessions.values()]
+
+    async def interrupt(self, session: str) -> bool:
+        return self._session(session).interrupt()
+
+    async def restart(self, session: str) -> None:
+        await self._session(session).restart()
+
+    async def delete_session(self, session: str) -> None:
+        gone = self._session(session)
+        await gone.close(Ending.DELETE_SESSION, "the session was deleted")
+        self._sessions.pop(session, None)
+
+    def _session(self, session: str) -> Session:
+        found = self._sessions.get(session)
+        if found is None:
+            raise NotFound(f"there is no session {session!r} in {self._name}", reason=CallReason.NO_SUCH_SESSION)
+        return found
+
+    def _session_for(self, request: ExecuteCodeRequest) -> Session:
+        if request.session:
+            wanted = SessionName.parse(request.session, "session").session
+            session = self._sessions.get(wanted) or self._make_session(wanted)
+        else:
+            session = self._make_session(mint_id("s"))
+        if request.environment and session.language != "python":
+            raise FailedPrecondition(
+                f"environment: variables for one execution can be set in Python kernels only, not in {session.language!r}; "
+                "set them in the code",
+                reason=CallReason.LIMIT_UNAVAILABLE,
+            )
+        return session
+
+    def _make_session(self, session: str) -> Session:
+        if len(self._sessions) >= self._settings.max_sessions:
+            raise ResourceExhausted(
+                f"{self._name} has {self._settings.max_sessions} sessions, which is the limit (max_sessions); delete one",
+                reason=CallReason.QUOTA_EXCEEDED,
+                limit="max_sessions",
+            )
+        assert self._launcher is not None and self._content is not None
+        name = self._name.session(session)
+        made = Session(
+            name,
+            make_kernel=self._launcher,
+            content=self._content,
+            session_log=SessionLog(self._session_logs / f"{session}.jsonl", self._clock),
+            limits=self._settings.session,
+            capture=self._settings.capture,
+            clock=self._clock,
+            kernel_name=self._kernel_spec.name,
+            language=self._kernel_spec.language,
+        )
+        self._sessions[session] = made
+        return made
+
+    def _describe(self, session: Session) -> SessionDocument:
+        used = self._clock.monotonic() if session.busy else session.last_used
+        return session.describe(self._expire_time(used))
+
+    # life
+
+    async def keep_alive(self) -> None:
+        self._check_active()
+        self._used = self._clock.monotonic()
+        for session in self._sessions.values():
+            session.last_used = self._used
+
+    async def put_file(self, path: str, chunks: Iterable[bytes]) -> int:
+        self._check_active()
+        assert self._content is not None
+        try:
+            if "/" in path:
+                self._content.subdir(path.rpartition("/")[0], create=True).close()
+            return self._content.create(path, chunks).size
+        except FileError as error:
+            raise InvalidArgument.of_field("path", f"{error}") from None
+
+    async def close(self, ending: Ending, text: str) -> None:
+        if self._status is RuntimeStatus.CLOSING:
+            return
+        self._status = RuntimeStatus.CLOSING
+        if self._watch is not None and self._watch is not asyncio.current_task():
+            self._watch.cancel()
+            await asyncio.wait([self._watch])
+        await asyncio.gather(*(session.close(ending, text) for session in self._sessions.values()))
+        self._sessions.clear()
+        await self._sandbox.close()
+        if self._content is not None:
+            self._content.close()
+
+    async def _watch_over(self) -> None:
+        """Sees the sandbox die, and closes what nobody used for long enough."""
+        while True:
+            expiries = [self._last_used(), *(s.last_used for s in self._sessions.values() if not s.busy)]
+            due = min(expiries) + self._idle_seconds() - self._clock.monotonic()
+            done, _ = await asyncio.wait([self._sandbox.lost], timeout=max(0.01, due))
+            if done:
+                loss: SandboxLoss = self._sandbox.lost.result()
+                await self._end(Ending.RUNTIME_LOST, f"the sandbox went away: {loss.text}")
+                return
+            if self._last_used() + self._idle_seconds() <= self._clock.monotonic():
+                await self._end(Ending.DELETE_RUNTIME, f"the runtime was idle for {self._idle_seconds():g} s")
+                return
+            await self._cull_sessions()
+
+    async def _cull_sessions(self) -> None:
+        limit = self._clock.monotonic() - self._idle_seconds()
+        for key, session in list(self._sessions.items()):
+            if not session.busy and session.last_used <= limit:
+                await session.close(Ending.DELETE_SESSION, f"the session was idle for {self._idle_seconds():g} s")
+                self._sessions.pop(key, None)
+
+    async def _end(self, ending: Ending, text: str) -> None:
+        await self.close(ending, text)
+        self._on_gone(self._name)
+
+    def _idle_seconds(self) -> float:
+        return self._spec.idle_seconds or self._settings.session.idle_seconds
+
+    def _last_used(self) -> float:
+        """When something last ran here; now, while something does."""
+        sessions = self._sessions.values()
+        if any(session.busy for session in sessions):
+            return self._clock.monotonic()
+        return max([self._used, *(session.last_used for session in sessions)])
+
+    def _expire_time(self, used: float) -> str:
+        left = used + self._idle_seconds() - self._clock.monotonic()
+        return rfc3339(self._clock.now() + timedelta(seconds=max(0.0, left)))
+
+    def _check_active(self) -> None:
+        if self._status is not RuntimeStatus.ACTIVE:
+            raise NotFound(f"{self._name} is {self._status.value.lower()}", reason=CallReason.RUNTIME_DELETED)
+
+
+def find_log(journal: Journal, name: ExecutionName) -> ExecutionLog:
+    """The log of an execution. NotFound says whether it never was, or was evicted."""
+    log = journal.get(str(name))
+    if log is not None:
+        return log
+    if journal.was_evicted(str(name)):
+        raise NotFound(f"the record of {name} was evicted", reason=CallReason.EVICTED)
+    raise NotFound(f"there is no execution {name}", reason=CallReason.NO_SUCH_EXECUTION)
+
+
+def _digest(code: str) -> str:
+    return hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _kernel_spec(environment: Environment, name: str | None) -> KernelSpec:
+    wanted = name or DEFAULT_KERNEL
+    spec = environment.kernels.get(wanted)
+    if spec is None:
+        known = ", ".join(sorted(environment.kernels)) or "none"
+        broken = environment.broken_kernels.get(wanted)
+        why = f" (its kernelspec is unusable: {broken})" if broken else ""
+        raise NotFound(
+            f"environment {environment.name!r} has no kernel {wanted!r}{why}; it has: {known}",
+            reason=CallReason.NO_SUCH_KERNEL,
+        )
+    return spec

@@ -1,0 +1,74 @@
+"""Where a message goes whose execution has finished, or that belongs to none."""
+
+from collections import OrderedDict
+
+from cellhouse.capture import LateRecorder
+from cellhouse.journal import ExecutionLog
+from cellhouse.kernel import Died, KernelItem, Trouble
+from cellhouse.messages import Message, RawText, text_chunks
+from cellhouse.model import Late
+from cellhouse.runtime.session_log import SessionLog
+
+REMEMBERED = 256
+"""Finished executions of a session whose late output is still told apart; older ones' goes to the session log."""
+_LOG_TEXT = 65_536
+
+
+class LateRoutes:
+    """Routes what no running execution claims: to the finished execution it names, else to the session log."""
+
+    def __init__(self, session_log: SessionLog) -> None:
+        self._routes: OrderedDict[str, tuple[LateRecorder, ExecutionLog]] = OrderedDict()
+        self._log = session_log
+
+    def add(self, uid: str, recorder: LateRecorder, log: ExecutionLog) -> None:
+        self._routes[uid] = (recorder, log)
+        log.release()
+        if len(self._routes) > REMEMBERED:
+            self._routes.popitem(last=False)
+
+    def late(self, uid: str) -> Late | None:
+        """What background work of that execution produced since; None where nothing, or nothing is known."""
+        route = self._routes.get(uid)
+        return route[0].late if route else None
+
+    def feed(self, item: KernelItem) -> None:
+        match item:
+            case Message():
+                self._message(item)
+            case RawText():
+                self._log.write(item.name, item.data.decode("utf-8", "replace"))
+            case Trouble():
+                self._log.write(item.reason, item.text)
+            case Died():
+                how = f"signal {item.signal}" if item.signal is not None else f"status {item.exit_status}"
+                self._log.write("died", f"the kernel's process ended with {how}")
+
+    def clear(self) -> None:
+        """The kernel is gone: nothing late can come any more."""
+        self._routes.clear()
+
+    def _message(self, message: Message) -> None:
+        if message.channel != "iopub" or message.msg_type in ("status", "execute_input"):
+            return
+        route = self._routes.get(message.parent_id)
+        if route is None:
+            if not message.msg_type.startswith("comm_"):
+                self._log.write(message.msg_type, _readable(message))
+            return
+        route[0].feed(message)
+        route[1].release()
+
+
+def _readable(message: Message) -> str:
+    text = message.content.get("text")
+    if isinstance(text, str):
+        return text[:_LOG_TEXT]
+    if message.msg_type == "error":
+        return f"{message.content.get('ename')}: {message.content.get('evalue')}"[:_LOG_TEXT]
+    data = message.content.get("data")
+    if isinstance(data, dict):
+        plain = data.get("text/plain", "")
+        shown = next(text_chunks(plain), "") if plain else ""
+        return f"{', '.join(map(str, list(data)[:16]))}: {shown}"[:_LOG_TEXT]
+    return f"{message.size} bytes"

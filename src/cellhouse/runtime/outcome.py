@@ -1,0 +1,210 @@
+"""How an end is decided: from what the kernel said and what was asked of it to one outcome with its cause."""
+
+import signal as signals
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from cellhouse.kernel import End
+from cellhouse.model import (
+    EndReason,
+    ErrorInfo,
+    ExecutionError,
+    Notice,
+    NoticeReason,
+    Outcome,
+    SessionState,
+)
+
+NO_EXCEPTION = "NoneType"
+"""The class ipykernel names when a display failed though the code did not raise."""
+INTERRUPT_NAMES = frozenset({"KeyboardInterrupt", "CancelledError"})
+ABORTED = frozenset({"aborted", "abort"})
+MAX_VALUE_CHARS = 8_192
+
+
+class Ending(Enum):
+    """Who ended the kernel under a running execution, where it was one of us."""
+
+    RESTART = "restart"
+    DELETE_SESSION = "delete session"
+    DELETE_RUNTIME = "delete runtime"
+    RUNTIME_LOST = "runtime lost"
+
+
+@dataclass(slots=True)
+class Asked:
+    """What was asked of one execution while it ran."""
+
+    interrupt: bool = False
+    timed_out: bool = False
+    killed: bool = False
+    timeout_seconds: float | None = None
+    ending: Ending | None = None
+    ending_text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The end of one execution, and what it does to its session."""
+
+    outcome: Outcome
+    session_state: SessionState
+    error: ExecutionError | None = None
+    info: ErrorInfo | None = None
+    reply_error: bool = False
+    notices: tuple[Notice, ...] = ()
+    kernel_lost: bool = False
+
+
+def decide(
+    end: End, asked: Asked, *, first_error: ExecutionError | None, shown: bool, python: bool
+) -> Verdict:
+    """CONTRACT §3, "How an end is decided". `first_error`: the first exception on iopub, else the reply's own."""
+    if end.died is not None:
+        return _died(end, asked)
+    status = str((end.reply or {}).get("status", ""))
+    if status in ABORTED:
+        return _aborted(asked)
+    if end.reply is None:
+        return _no_reply(first_error)
+    if status != "error" or only_a_representation_failed(end.reply, shown):
+        return _ran_to_its_end(asked)
+    error = first_error or ExecutionError(name="Error", value="the kernel reported an error and did not say which")
+    if (asked.interrupt or asked.timed_out) and (error.name in INTERRUPT_NAMES or not python):
+        return _interrupted(asked, error)
+    return Verdict(
+        Outcome.ERROR,
+        SessionState.PRESERVED,
+        error,
+        _info(EndReason.CODE_RAISED),
+        reply_error=True,
+        notices=_ignored(asked, "raised something else"),
+    )
+
+
+def never_started(reason: str, text: str, session_state: SessionState, **metadata: str) -> Verdict:
+    """The end of an execution whose code was never sent."""
+    return Verdict(
+        Outcome.NEVER_STARTED,
+        session_state,
+        ExecutionError(name="NeverStarted", value=text[:MAX_VALUE_CHARS]),
+        _info(reason, **metadata),
+    )
+
+
+def names_no_exception(reply: Mapping[str, Any] | None) -> bool:
+    """Whether an error reply stems from a display that failed, and not from the code."""
+    return reply is not None and reply.get("status") == "error" and reply.get("ename") == NO_EXCEPTION
+
+
+def only_a_representation_failed(reply: Mapping[str, Any], shown: bool) -> bool:
+    """A rich repr raised beside a good plain one: the code did not raise, and its value was shown."""
+    return names_no_exception(reply) and shown
+
+
+def _ran_to_its_end(asked: Asked) -> Verdict:
+    return Verdict(Outcome.OK, SessionState.PRESERVED, notices=_ignored(asked, "ended by itself"))
+
+
+def _ignored(asked: Asked, what: str) -> tuple[Notice, ...]:
+    if asked.timed_out:
+        text = f"executionTimeout of {asked.timeout_seconds:g} s passed; the code swallowed the interrupt and {what}"
+    elif asked.interrupt:
+        text = f"an interrupt was asked for; the code swallowed it, or was faster, and {what}"
+    else:
+        return ()
+    return (Notice(reason=NoticeReason.INTERRUPT_IGNORED, text=text),)
+
+
+def _interrupted(asked: Asked, error: ExecutionError) -> Verdict:
+    if asked.timed_out:
+        return Verdict(
+            Outcome.TIMED_OUT, SessionState.PRESERVED, error, _timeout_info(asked, "interrupt"), reply_error=True
+        )
+    info = _info(EndReason.INTERRUPT_REQUESTED)
+    return Verdict(Outcome.INTERRUPTED, SessionState.PRESERVED, error, info, reply_error=True)
+
+
+def _aborted(asked: Asked) -> Verdict:
+    if asked.interrupt or asked.timed_out:
+        return _interrupted(asked, ExecutionError(name="Aborted", value="the kernel aborted the code when interrupted"))
+    return never_started(
+        EndReason.KERNEL_ABORTED, "the kernel aborted the request before running it", SessionState.PRESERVED
+    )
+
+
+def _no_reply(first_error: ExecutionError | None) -> Verdict:
+    """The kernel went idle and never replied: how the code ended is not known, and silence is no success."""
+    error = first_error or ExecutionError(
+        name="ReplyLost", value="the kernel went idle without a reply: whether the code succeeded is not known"
+    )
+    return Verdict(
+        Outcome.ERROR, SessionState.PRESERVED, error, _info(EndReason.KERNEL_LOST), reply_error=first_error is not None
+    )
+
+
+def _died(end: End, asked: Asked) -> Verdict:
+    assert end.died is not None
+    status, number = end.died.exit_status, end.died.signal
+    trouble = end.trouble
+    if asked.ending is not None:
+        return _ended_by_us(asked)
+    if asked.timed_out and asked.killed:
+        value = f"the code ran longer than {asked.timeout_seconds:g} s, did not heed an interrupt, and was killed"
+        return _lost(Outcome.TIMED_OUT, "TimedOut", value, _timeout_info(asked, "kill"))
+    if trouble is not None and number == signals.SIGKILL:
+        if trouble.reason == EndReason.MESSAGE_SIZE:
+            info = _info(EndReason.MESSAGE_SIZE, **trouble.metadata)
+            return _lost(Outcome.RESOURCE_KILLED, "ResourceKilled", trouble.text, info)
+        info = _info(EndReason.KERNEL_LOST, cause=trouble.text[:500])
+        return _lost(Outcome.KERNEL_DIED, "KernelDied", f"{trouble.text}; its process was ended", info)
+    if number is not None:
+        name = _signal_name(number)
+        info = _info(EndReason.KERNEL_SIGNALLED, signal=str(number), signalName=name)
+        return _lost(Outcome.KERNEL_DIED, "KernelDied", f"the kernel's process was ended by signal {number} ({name})", info)
+    if status is not None:
+        info = _info(EndReason.KERNEL_EXITED, exitStatus=str(status))
+        return _lost(Outcome.EXITED, "KernelExited", f"the kernel's process ended by exit with status {status}", info)
+    info = _info(EndReason.KERNEL_LOST)
+    return _lost(Outcome.KERNEL_DIED, "KernelDied", "the kernel's process ended; how could not be learnt", info)
+
+
+def _ended_by_us(asked: Asked) -> Verdict:
+    match asked.ending:
+        case Ending.RESTART:
+            value = "the session was restarted while the code ran"
+            info = _info(EndReason.SESSION_RESET)
+            return _lost(Outcome.INTERRUPTED, "Interrupted", value, info)
+        case Ending.DELETE_SESSION:
+            value, reason, outcome = "the session was deleted", EndReason.SESSION_DELETED, Outcome.SESSION_DELETED
+        case Ending.DELETE_RUNTIME:
+            value, reason, outcome = "the runtime was deleted", EndReason.RUNTIME_DELETED, Outcome.SESSION_DELETED
+        case _:
+            value, reason, outcome = "the runtime went away", EndReason.RUNTIME_LOST, Outcome.RUNTIME_LOST
+    value = f"{asked.ending_text or value} while the code ran"
+    name = "RuntimeLost" if outcome is Outcome.RUNTIME_LOST else "SessionDeleted"
+    extra = {"mayHaveRun": "true"} if outcome is Outcome.RUNTIME_LOST else {}
+    error = ExecutionError(name=name, value=value)
+    return Verdict(outcome, SessionState.GONE, error, _info(reason, **extra), kernel_lost=True)
+
+
+def _lost(outcome: Outcome, name: str, value: str, info: ErrorInfo) -> Verdict:
+    error = ExecutionError(name=name, value=value[:MAX_VALUE_CHARS])
+    return Verdict(outcome, SessionState.RESET, error, info, kernel_lost=True)
+
+
+def _timeout_info(asked: Asked, ended_by: str) -> ErrorInfo:
+    return _info(EndReason.EXECUTION_TIMEOUT, limitSeconds=f"{asked.timeout_seconds:g}", endedBy=ended_by)
+
+
+def _info(reason: str, **metadata: str) -> ErrorInfo:
+    return ErrorInfo(reason=str(reason), metadata=metadata)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signals.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"

@@ -1,0 +1,256 @@
+"""One execution driven over a live kernel: from the code being sent to its recorded end."""
+
+import asyncio
+
+import structlog
+
+from cellhouse.capture import DisplayRegistry, Recorder
+from cellhouse.files import DiskFull, FileError, HostileDir, Snapshot
+from cellhouse.kernel import Conversation, End, ExecuteRequest, InputAsked, Kernel, Output, Stray
+from cellhouse.kernel.conversation import Remark, Step, Tick
+from cellhouse.messages import Message, RawText
+from cellhouse.model import (
+    Artifact,
+    CaptureLimits,
+    Clock,
+    EndReason,
+    ErrorInfo,
+    ExecutionError,
+    InputRequestedEvent,
+    NoticeReason,
+    Outcome,
+    SessionLimits,
+    SessionState,
+    Usage,
+    mint_uid,
+)
+from cellhouse.runtime.execution import Execution
+from cellhouse.runtime.files import FileWatch
+from cellhouse.runtime.late import LateRoutes
+from cellhouse.runtime.outcome import Verdict, decide, names_no_exception, only_a_representation_failed
+from cellhouse.runtime.variables import restoring_code, setting_code
+
+_logger = structlog.get_logger(__name__)
+
+UNCONFIRMED_SECONDS = 1.0
+"""An interrupt waits for the kernel to say that the code runs; from one that never says so, this long."""
+MAX_EXECUTION_COUNT = 2**31 - 1
+
+
+class Run:
+    """Sends, records, times, and decides. Made for one execution and used once."""
+
+    def __init__(
+        self,
+        execution: Execution,
+        kernel: Kernel,
+        *,
+        content: HostileDir,
+        displays: DisplayRegistry,
+        late: LateRoutes,
+        limits: SessionLimits,
+        capture: CaptureLimits,
+        clock: Clock,
+        python: bool,
+    ) -> None:
+        request = execution.request
+        self._execution, self._kernel = execution, kernel
+        self._late, self._limits, self._python = late, limits, python
+        self._files = FileWatch(content, entries=capture.artifacts)
+        self._conversation = Conversation(
+            kernel,
+            ExecuteRequest(
+                request.code,
+                execution.uid,
+                store_history=request.store_history,
+                allow_stdin=request.allow_stdin,
+            ),
+            input_seconds=limits.input_wait,
+            settle_seconds=limits.settle_seconds,
+        )
+        self._recorder = Recorder(
+            uid=execution.uid,
+            execution=str(execution.name),
+            limits=capture,
+            output_limit=request.output_limit or capture.inline_chars,
+            sink=execution.log,
+            content=content,
+            displays=displays,
+            clock=clock,
+        )
+        self._loop = asyncio.get_running_loop()
+        self._timers: list[asyncio.TimerHandle] = []
+        self._interrupt_waits = False
+
+    async def to_its_end(self) -> Verdict:
+        """Run it and write its end; never raises for what the kernel or the code did."""
+        try:
+            return await self._to_its_end()
+        except Exception as error:
+            error_id = mint_uid()
+            _logger.exception("execution failed inside the house", execution=str(self._execution.name), error_id=error_id)
+            verdict = _our_fault(error, error_id)
+            self._execution.freeze(verdict)
+            self._kernel.kill()
+            return verdict
+        finally:
+            for timer in self._timers:
+                timer.cancel()
+            if self._execution.recorder is not None:
+                self._late.add(self._execution.uid, self._recorder.late(), self._execution.log)
+
+    async def _to_its_end(self) -> Verdict:
+        execution = self._execution
+        if execution.request.environment:
+            await self._silently(setting_code(execution.request.environment))
+        before = self._files.look()
+        cpu_before, _ = self._kernel.usage()
+        execution.begin(self._recorder, self._conversation)
+        self._start_timers()
+        end = None
+        async for step in self._conversation.steps():
+            end = self._take(step) or end
+            self._conversation.wake_at = self._recorder.next_due()
+        assert end is not None, "a conversation ends with an End"
+        execution.confirm(None)
+        self._take_reply(end)
+        verdict = decide(
+            end, execution.asked, first_error=self._recorder.first_error, shown=self._shown(end), python=self._python
+        )
+        artifacts = self._made_files(before)
+        execution.freeze(verdict, artifacts=artifacts, usage=self._usage(end, cpu_before))
+        if execution.request.environment and not verdict.kernel_lost:
+            await self._silently(restoring_code())
+        return verdict
+
+    # steps
+
+    def _take(self, step: Step) -> End | None:
+        execution = self._execution
+        match step:
+            case Output(Message() as message):
+                if message.msg_type == "execute_input":
+                    execution.confirm(_count(message.content.get("execution_count")))
+                    self._deliver()
+                else:
+                    execution.confirm(None)
+                    self._recorder.feed(message)
+            case Output(RawText() as text):
+                self._recorder.feed_raw(text)
+            case Stray(message):
+                self._late.feed(message)
+            case InputAsked(prompt, password):
+                self._append_input_request(prompt, password)
+            case Remark(reason, text):
+                execution.notice(reason, text)
+            case Tick():
+                self._recorder.run_due()
+            case End():
+                return step
+        return None
+
+    def _take_reply(self, end: End) -> None:
+        reply = end.reply or {}
+        self._recorder.feed_payload(reply.get("payload"))
+        if reply.get("status") == "error" and not only_a_representation_failed(reply, self._shown(end)):
+            self._recorder.feed_reply_error(reply)
+
+    def _shown(self, end: End) -> bool:
+        """Whether the value was shown as plain text; asked only where the reply names no exception."""
+        return names_no_exception(end.reply) and bool(self._recorder.captured().result)
+
+    def _append_input_request(self, prompt: str, password: bool) -> None:
+        try:
+            self._execution.log.append(InputRequestedEvent(prompt=prompt, password=password))
+        except DiskFull:
+            self._conversation.provide_input("")
+            self._execution.notice(NoticeReason.DISK_FULL, "an input request could not be logged; it got an empty line")
+
+    async def _silently(self, code: str) -> None:
+        """A request of ours, of which nobody hears; what others say meanwhile goes its way."""
+        async for step in Conversation(
+            self._kernel, ExecuteRequest(code, mint_uid(), silent=True, store_history=False)
+        ).steps():
+            if isinstance(step, Stray):
+                self._late.feed(step.message)
+            elif isinstance(step, Output) and isinstance(step.item, RawText):
+                self._late.feed(step.item)
+            elif isinstance(step, End) and step.died is not None:
+                self._kernel.kill()
+
+    # time and interrupts
+
+    def interrupt(self) -> None:
+        """Deliver an interrupt that was asked for, once the kernel runs the code (before, it would be ignored)."""
+        if self._execution.started.is_set():
+            self._kernel.interrupt()
+        elif not self._interrupt_waits:
+            self._interrupt_waits = True
+            self._timers.append(self._loop.call_later(UNCONFIRMED_SECONDS, self._deliver))
+
+    def _deliver(self) -> None:
+        if self._interrupt_waits and not self._execution.finished.is_set():
+            self._interrupt_waits = False
+            self._kernel.interrupt()
+
+    def _start_timers(self) -> None:
+        if self._execution.asked.interrupt:
+            self.interrupt()
+        seconds = self._execution.request.execution_timeout
+        if seconds is not None:
+            self._timers.append(self._loop.call_later(seconds, self._timed_out))
+
+    def _timed_out(self) -> None:
+        self._execution.asked.timed_out = True
+        self.interrupt()
+        self._timers.append(self._loop.call_later(self._limits.interrupt_grace, self._kill))
+
+    def _kill(self) -> None:
+        self._execution.asked.killed = True
+        self._kernel.kill()
+
+    # what is told at the end
+
+    def _made_files(self, before: Snapshot) -> list[Artifact] | None:
+        """The files it made; None, with a notice, where /content could not be compared whole."""
+        try:
+            artifacts, cut = self._files.made_since(before)
+        except (OSError, FileError) as error:
+            artifacts, cut = [], str(error)
+        if cut:
+            self._recorder.notice(NoticeReason.FILES_NOT_LISTED, f"the files made are not listed: {cut}")
+            return None
+        return artifacts
+
+    def _usage(self, end: End, cpu_before: float | None) -> Usage:
+        wall = self._execution.wall()
+        cpu_after, peak = (
+            (end.died.cpu_seconds, end.died.peak_memory_bytes)
+            if end.died is not None
+            else (self._kernel.usage()[0], None)
+        )
+        cpu = cpu_after - cpu_before if cpu_after is not None and cpu_before is not None else None
+        return Usage(
+            wall_seconds=wall.wall_seconds if wall else None,
+            cpu_seconds=max(0.0, cpu) if cpu is not None else None,
+            peak_memory_bytes=peak,
+        )
+
+
+def _count(value: object) -> int | None:
+    """A kernel's In[N], where it is one."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_EXECUTION_COUNT:
+        return value
+    return None
+
+
+def _our_fault(error: Exception, error_id: str) -> Verdict:
+    text = f"the service failed while the code ran ({type(error).__name__}); errorId {error_id} is in its log"
+    info = ErrorInfo(reason=EndReason.RUNTIME_LOST, metadata={"errorId": error_id, "mayHaveRun": "true"})
+    return Verdict(
+        Outcome.RUNTIME_LOST,
+        SessionState.RESET,
+        ExecutionError(name="RuntimeLost", value=text),
+        info,
+        kernel_lost=True,
+    )

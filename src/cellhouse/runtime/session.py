@@ -1,0 +1,329 @@
+"""One session: a live kernel and the queue before it, worked off by one task."""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from cellhouse.capture import DisplayRegistry
+from cellhouse.files import HostileDir
+from cellhouse.kernel import Died, Kernel, KernelStartFailed, Trouble
+from cellhouse.model import (
+    CallReason,
+    CaptureLimits,
+    Clock,
+    EndReason,
+    ExecutionName,
+    FailedPrecondition,
+    Late,
+    NoticeReason,
+    ResourceExhausted,
+    Session as SessionDocument,
+    SessionLimits,
+    SessionName,
+    SessionState,
+    SessionStatus,
+    rfc3339,
+)
+from cellhouse.runtime.execution import Execution, Stage
+from cellhouse.runtime.late import LateRoutes
+from cellhouse.runtime.outcome import Ending, Verdict, never_started
+from cellhouse.runtime.run import Run
+from cellhouse.runtime.session_log import SessionLog
+
+KernelMaker = Callable[[], Awaitable[Kernel]]
+"""Makes and starts one kernel; raises KernelStartFailed, and leaves nothing then."""
+
+
+class Session:
+    """Runs executions one at a time, in order of arrival, and reads the kernel between them.
+
+    A kernel is started for the first execution, and anew for the first one submitted after a loss; that
+    one's result says so.
+    """
+
+    def __init__(
+        self,
+        name: SessionName,
+        *,
+        make_kernel: KernelMaker,
+        content: HostileDir,
+        session_log: SessionLog,
+        limits: SessionLimits,
+        capture: CaptureLimits,
+        clock: Clock,
+        kernel_name: str = "",
+        language: str = "python",
+    ) -> None:
+        self.name = name
+        self.language = language
+        self.limits, self.capture, self.clock = limits, capture, clock
+        self.content = content
+        self.log = session_log
+        self.late = LateRoutes(session_log)
+        self.displays = DisplayRegistry(capture.display_ids)
+        self.created = rfc3339(clock.now())
+        self.execution_count = 0
+        self.last_used = clock.monotonic()
+        self._kernel_name = kernel_name
+        self._make_kernel = make_kernel
+        self._queue: deque[Execution] = deque()
+        self._current: Execution | None = None
+        self._active: Run | None = None
+        self._kernel: Kernel | None = None
+        self._starting: asyncio.Task[Kernel] | None = None
+        self._wake = asyncio.Event()
+        self._fresh_because = ""
+        self._reset_because = ""
+        self._reset_done = asyncio.Event()
+        self._closing: Ending | None = None
+        self._closing_text = ""
+        self._worker = asyncio.get_running_loop().create_task(self._work(), name=f"session {name}")
+
+    # what others see
+
+    @property
+    def busy(self) -> bool:
+        return self._current is not None or bool(self._queue)
+
+    @property
+    def status(self) -> SessionStatus:
+        if self._closing is not None:
+            return SessionStatus.DEAD
+        if self._starting is not None:
+            return SessionStatus.STARTING
+        return SessionStatus.BUSY if self.busy else SessionStatus.IDLE
+
+    def describe(self, expire_time: str | None = None) -> SessionDocument:
+        return SessionDocument(
+            name=str(self.name),
+            status=self.status,
+            kernel=self._kernel_name or None,
+            language=self.language or None,
+            execution=str(self._current.name) if self._current else None,
+            queued=len(self._queue),
+            execution_count=self.execution_count,
+            create_time=self.created,
+            expire_time=expire_time,
+        )
+
+    def execution_named(self, name: ExecutionName) -> Execution | None:
+        """The running or queued execution of this name."""
+        for execution in (self._current, *self._queue):
+            if execution is not None and execution.name == name:
+                return execution
+        return None
+
+    def late_output(self, uid: str) -> Late | None:
+        return self.late.late(uid)
+
+    # what others ask
+
+    def check_room(self) -> None:
+        """ResourceExhausted where the queue is full: called before anything is written of a new execution."""
+        if len(self._queue) >= self.limits.queue:
+            raise ResourceExhausted(
+                f"{self.name}: its queue holds {self.limits.queue} executions, which is the limit (queue); "
+                "wait for some to finish, or use another session",
+                reason=CallReason.QUEUE_FULL,
+                limit="queue",
+            )
+
+    def submit(self, execution: Execution) -> None:
+        self._queue.append(execution)
+        self._rouse()
+
+    def interrupt(self) -> bool:
+        """Interrupt what runs; False where nothing does."""
+        if self._current is None:
+            return False
+        self._current.asked.interrupt = True
+        if self._active is not None:
+            self._active.interrupt()
+        return True
+
+    def cancel(self, execution: Execution) -> None:
+        """Interrupt it where it runs; end it as never started where it waits."""
+        if execution is self._current:
+            self.interrupt()
+        elif execution in self._queue:
+            self._queue.remove(execution)
+            self._end_unstarted(execution, EndReason.CANCELLED, "cancelled while queued", SessionState.PRESERVED)
+
+    def provide_input(self, execution: Execution, value: str) -> None:
+        conversation = execution.conversation
+        if conversation is None or execution.stage is Stage.FINISHED or not conversation.provide_input(value):
+            raise FailedPrecondition(
+                f"{execution.name} is not waiting for input; an `inputRequested` event says when it does",
+                reason=CallReason.NOT_WAITING_FOR_INPUT,
+            )
+
+    async def restart(self) -> None:
+        """End what runs and what waits; the next execution gets a fresh kernel."""
+        self._reset_because = "the session was restarted by a caller"
+        self._reset_done.clear()
+        self._flush_queue(EndReason.SESSION_RESET, self._reset_because, SessionState.RESET)
+        self._end_current(Ending.RESTART, "")
+        self._rouse()
+        await self._reset_done.wait()
+
+    async def close(self, ending: Ending, text: str) -> None:
+        """End everything; the session is gone afterwards. May be called twice."""
+        if self._closing is None:
+            self._closing, self._closing_text = ending, text
+            reason = EndReason.SESSION_DELETED if ending is Ending.DELETE_SESSION else EndReason.RUNTIME_LOST
+            if ending is Ending.DELETE_RUNTIME:
+                reason = EndReason.RUNTIME_DELETED
+            self._flush_queue(reason, text, SessionState.GONE)
+            self._end_current(ending, text)
+            self._rouse()
+        await asyncio.wait([self._worker])
+
+    # the worker
+
+    async def _work(self) -> None:
+        try:
+            while self._closing is None:
+                if self._reset_because:
+                    await self._lose_kernel(self._reset_because)
+                    self._reset_because = ""
+                    self._reset_done.set()
+                elif self._queue:
+                    await self._run(self._queue.popleft())
+                elif self._kernel is not None:
+                    await self._listen(self._kernel)
+                else:
+                    self._wake.clear()
+                    await self._wake.wait()
+        finally:
+            await self._lose_kernel("")
+            self._reset_done.set()
+
+    async def _listen(self, kernel: Kernel) -> None:
+        item = await kernel.receive()
+        if item is None:
+            return
+        self.late.feed(item)
+        if isinstance(item, Died) or (isinstance(item, Trouble) and item.fatal):
+            how = item.text if isinstance(item, Trouble) else _how_it_died(item)
+            await self._lose_kernel(f"the kernel was lost between executions: {how}")
+
+    async def _run(self, execution: Execution) -> None:
+        self._current = execution
+        try:
+            kernel = await self._ensure_kernel(execution)
+            if kernel is None:
+                return
+            self._active = Run(
+                execution,
+                kernel,
+                content=self.content,
+                displays=self.displays,
+                late=self.late,
+                limits=self.limits,
+                capture=self.capture,
+                clock=self.clock,
+                python=self.language == "python",
+            )
+            verdict = await self._active.to_its_end()
+            self.execution_count = execution.execution_count or self.execution_count
+            if verdict.kernel_lost:
+                await self._lose_kernel(_because(verdict))
+                self._flush_queue(EndReason.SESSION_RESET, self._fresh_because, SessionState.RESET)
+        finally:
+            self._current = self._active = None
+            self.last_used = self.clock.monotonic()
+
+    async def _ensure_kernel(self, execution: Execution) -> Kernel | None:
+        """The live kernel, started where there is none; None where it could not be had and the end is written."""
+        if self._kernel is not None:
+            return self._kernel
+        self._starting = asyncio.get_running_loop().create_task(self._make_kernel())
+        try:
+            self._kernel = await self._starting
+        except asyncio.CancelledError:
+            if execution.asked.ending is None:
+                raise
+            self._end_by(execution)
+            return None
+        except KernelStartFailed as error:
+            self.log.write("start", f"{error}\n{error.log}")
+            text = f"{error}{_log_of(error)}"
+            metadata = {"log": error.log[-4096:]} if error.log else {}
+            self._end_unstarted(
+                execution, EndReason.KERNEL_START_FAILED, text, SessionState.RESET, **metadata
+            )
+            self._flush_queue(EndReason.KERNEL_START_FAILED, text, SessionState.RESET, **metadata)
+            return None
+        finally:
+            self._starting = None
+        if self._fresh_because:
+            execution.notice(
+                NoticeReason.FRESH_KERNEL,
+                f"this is a fresh kernel with no variables of earlier executions: {self._fresh_because}",
+            )
+            self._fresh_because = ""
+        return self._kernel
+
+    async def _lose_kernel(self, because: str) -> None:
+        kernel, self._kernel = self._kernel, None
+        self.late.clear()
+        self.displays = DisplayRegistry(self.capture.display_ids)
+        if kernel is None:
+            return
+        self._fresh_because = because
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(kernel.close())
+
+    # ends
+
+    def _end_current(self, ending: Ending, text: str) -> None:
+        if self._current is None:
+            return
+        self._current.asked.ending = ending
+        self._current.asked.ending_text = text
+        if self._starting is not None:
+            self._starting.cancel()
+        elif self._kernel is not None:
+            self._kernel.kill()
+
+    def _end_by(self, execution: Execution) -> None:
+        reason = {
+            Ending.RESTART: EndReason.SESSION_RESET,
+            Ending.DELETE_SESSION: EndReason.SESSION_DELETED,
+            Ending.DELETE_RUNTIME: EndReason.RUNTIME_DELETED,
+            Ending.RUNTIME_LOST: EndReason.RUNTIME_LOST,
+        }[execution.asked.ending or Ending.RUNTIME_LOST]
+        state = SessionState.RESET if execution.asked.ending is Ending.RESTART else SessionState.GONE
+        self._end_unstarted(execution, reason, execution.asked.ending_text or "ended before it started", state)
+
+    def _flush_queue(self, reason: str, text: str, state: SessionState, **metadata: str) -> None:
+        while self._queue:
+            self._end_unstarted(self._queue.popleft(), reason, text, state, **metadata)
+
+    def _end_unstarted(
+        self, execution: Execution, reason: str, text: str, state: SessionState, **metadata: str
+    ) -> None:
+        execution.freeze(never_started(reason, text, state, **metadata))
+        execution.log.release()
+
+    def _rouse(self) -> None:
+        self._wake.set()
+        if self._kernel is not None and self._current is None:
+            self._kernel.wake()
+
+
+def _how_it_died(died: Died) -> str:
+    if died.signal is not None:
+        return f"its process was ended by signal {died.signal}"
+    if died.exit_status is not None:
+        return f"its process ended by exit with status {died.exit_status}"
+    return "its process ended, how could not be learnt"
+
+
+def _because(verdict: Verdict) -> str:
+    return f"the kernel was lost: {verdict.error.value if verdict.error else verdict.outcome}"
+
+
+def _log_of(error: KernelStartFailed) -> str:
+    return f"; it wrote: {error.log[-2000:]}" if error.log else ""

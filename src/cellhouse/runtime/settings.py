@@ -1,0 +1,22 @@
+"""What a house is told once: where it keeps things, its limits, its defaults."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from cellhouse.model import CaptureLimits, RetentionLimits, SessionLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything configurable of a house. `environments` are the places searched for kernel environments."""
+
+    state_dir: Path
+    isolation: str = "bubblewrap"
+    durability: Literal["normal", "full"] = "normal"
+    capture: CaptureLimits = field(default_factory=CaptureLimits)
+    session: SessionLimits = field(default_factory=SessionLimits)
+    retention: RetentionLimits = field(default_factory=RetentionLimits)
+    environments: tuple[Path, ...] | None = None
+    max_runtimes: int = 64
+    max_sessions: int = 64

@@ -1,0 +1,155 @@
+"""The directories of runtimes on disk: what each one is, which are over, what a dead owner left behind."""
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cellhouse.files import HostileDir, write_atomic
+from cellhouse.model import (
+    AlreadyExists,
+    CallReason,
+    Clock,
+    NotFound,
+    RuntimeName,
+    RuntimeSpec,
+    rfc3339,
+)
+
+MARK = "CELLHOUSE_RUNTIME"
+"""A variable in the environment of everything that runs in a runtime: by it a dead owner's leftovers are found."""
+_META = "runtime.json"
+_META_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeRecord:
+    """What is remembered of a runtime beside its directory."""
+
+    id: str
+    token: str
+    state: Literal["active", "closed"]
+    created: str
+    spec: RuntimeSpec
+
+
+class RuntimeStore:
+    """`<directory>/<runtime id>/` holds `content`, `run` while it lives, and `runtime.json`."""
+
+    def __init__(self, directory: Path, clock: Clock) -> None:
+        self._directory, self._clock = directory, clock
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def path(self, runtime: str) -> Path:
+        return self._directory / runtime
+
+    def create(self, runtime: str, spec: RuntimeSpec) -> RuntimeRecord:
+        """A directory for a new runtime. AlreadyExists where the id is taken, also by one that is closed."""
+        try:
+            self.path(runtime).mkdir(mode=0o700)
+        except FileExistsError:
+            raise AlreadyExists(
+                f"runtime {runtime!r} exists; use another id, or delete it first", reason=CallReason.ID_TAKEN
+            ) from None
+        record = RuntimeRecord(runtime, secrets.token_hex(16), "active", rfc3339(self._clock.now()), spec)
+        self._write(record)
+        return record
+
+    def read(self, runtime: str) -> RuntimeRecord | None:
+        """What is known of a runtime; None where there is none (any more)."""
+        try:
+            raw = (self.path(runtime) / _META).read_bytes()[:_META_BYTES]
+            document = json.loads(raw)
+            return RuntimeRecord(
+                id=runtime,
+                token=str(document["token"]),
+                state="active" if document["state"] == "active" else "closed",
+                created=str(document["created"]),
+                spec=RuntimeSpec.from_wire(document["spec"]),
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def mark_closed(self, runtime: str) -> None:
+        """The runtime is over; its content stays readable until it is deleted or evicted."""
+        record = self.read(runtime)
+        if record is not None and record.state != "closed":
+            self._write(RuntimeRecord(record.id, record.token, "closed", record.created, record.spec))
+
+    def remove(self, runtime: str) -> None:
+        """Remove its directory, content and all; it is hostile, so links in it are never followed."""
+        path = self.path(runtime)
+        with contextlib.suppress(FileNotFoundError):
+            with HostileDir.open(path) as directory:
+                while directory.clear():
+                    pass
+            path.rmdir()
+
+    def content(self, runtime: str) -> HostileDir:
+        """The content of a runtime, living or closed. NotFound, RUNTIME_DELETED, where it is gone."""
+        try:
+            return HostileDir.open(self.path(runtime) / "content")
+        except FileNotFoundError:
+            raise NotFound(
+                f"{RuntimeName(runtime)} was deleted, and its files with it", reason=CallReason.RUNTIME_DELETED
+            ) from None
+
+    def names(self) -> list[str]:
+        return sorted(entry.name for entry in os.scandir(self._directory) if entry.is_dir(follow_symlinks=False))
+
+    def reap(self) -> list[str]:
+        """End what a dead owner's runtimes left, and close them; which they were. Only under the owner's lock."""
+        reaped = []
+        for runtime in self.names():
+            record = self.read(runtime)
+            if record is None:
+                self.remove(runtime)  # torn while it was made: it never ran anything
+                reaped.append(runtime)
+            elif record.state == "active":
+                kill_marked(record.token)
+                shutil.rmtree(self.path(runtime) / "run", ignore_errors=True)
+                self.mark_closed(runtime)
+                reaped.append(runtime)
+        return reaped
+
+    def evict(self, age_seconds: float) -> list[str]:
+        """Remove closed runtimes whose directory has not changed for that long; which they were."""
+        limit = self._clock.now().timestamp() - age_seconds
+        evicted = []
+        for runtime in self.names():
+            record = self.read(runtime)
+            if record is None or record.state != "closed":
+                continue
+            if (self.path(runtime) / _META).stat().st_mtime < limit:
+                self.remove(runtime)
+                evicted.append(runtime)
+        return evicted
+
+    def _write(self, record: RuntimeRecord) -> None:
+        document = {
+            "token": record.token,
+            "state": record.state,
+            "created": record.created,
+            "spec": record.spec.to_wire(),
+        }
+        write_atomic(self.path(record.id) / _META, json.dumps(document).encode())
+
+
+def kill_marked(token: str) -> int:
+    """Kill every process whose environment carries this runtime's mark; how many there were."""
+    mark = f"{MARK}={token}".encode()
+    killed = 0
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):  # gone, or another user's
+            environ = Path(entry.path, "environ").read_bytes()
+            if mark in environ.split(b"\0"):
+                os.kill(int(entry.name), signal.SIGKILL)
+                killed += 1
+    return killed
