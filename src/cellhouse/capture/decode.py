@@ -93,9 +93,13 @@ class ByteDecoder:
         yield from pieces(self._decoder.decode(b"", final=True))
 
 
-def cleaned(text: str | LongText) -> Iterator[Piece]:
-    """A whole text in clean pieces."""
+def cleaned(text: str | LongText, end: str = "") -> Iterator[Piece]:
+    """A whole text in clean pieces, with `end` behind it."""
+    if isinstance(text, str) and len(text) <= PIECE_BYTES:
+        yield from pieces(clean(text) + end)
+        return
     cleaner = TextCleaner()
     for chunk in text_chunks(text):
         yield from cleaner.feed(chunk)
     yield from cleaner.finish()
+    yield from pieces(end)

@@ -70,7 +70,7 @@ class LateRecorder:
             if bundle.rich:
                 self._display(bundle.mime_types, bundle.size)
             elif bundle.plain is not None:
-                self._print("stdout", cleaned(bundle.plain), "\n")
+                self._print("stdout", cleaned(bundle.plain, "\n"))
         elif kind == "update_display_data":
             self._update(message)
         elif kind == "error":
@@ -103,7 +103,7 @@ class LateRecorder:
         bundle = Bundle(message.content, "display_data", self._limits)
         if not bundle.rich:
             if bundle.plain is not None:
-                self._print("stdout", cleaned(bundle.plain), "\n")
+                self._print("stdout", cleaned(bundle.plain, "\n"))
             return
         for showing in display.showings:
             if showing.rich:
@@ -117,12 +117,10 @@ class LateRecorder:
         self._shown += 1
         self._append(LateEvent(mime_types=mime_types, size_bytes=size))
 
-    def _print(self, name: StreamName, text: Iterable[Piece], end: str = "") -> None:
+    def _print(self, name: StreamName, text: Iterable[Piece]) -> None:
         for piece in text:
             self._text[name] = self._text.get(name, 0) + len(piece.data)
             self._append(LateEvent(name=name, text=piece.text), len(piece.data))
-        if end:
-            self._print(name, cleaned(end))
 
     def _append(self, event: LateEvent, text_bytes: int = 0) -> None:
         """Past the budget, or where the log fails, output is counted only; the last event says so where it can."""

@@ -301,8 +301,7 @@ class Recorder:
     def _print_display(self, text: str | LongText, display_id: str | None, source: StreamSource) -> None:
         """A display that has only text: printed with a line end, in a slot if it may be updated."""
         if display_id is None or isinstance(text, LongText) or len(text) > SLOT_CHARS:
-            self._printer.print("stdout", cleaned(text), source)
-            self._printer.print("stdout", cleaned("\n"), source)
+            self._printer.print("stdout", cleaned(text, "\n"), source)
             self._show(display_id)
         else:
             self._show(display_id, slot=self._printer.print_in_slot(clean(text), source))
