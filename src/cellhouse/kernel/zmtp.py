@@ -7,6 +7,7 @@ needs the opposite of all three, and the protocol (RFC 23/ZMTP, NULL mechanism) 
 
 import asyncio
 import mmap
+import os
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Literal
@@ -16,6 +17,9 @@ SocketType = Literal["SUB", "DEALER"]
 GREETING_BYTES = 64
 HANDSHAKE_BYTES = 4096
 MAX_FRAMES = 1024
+MAX_UNTAKEN_BYTES = 1 << 20
+"""A peer that does not take what we send gets no answer to its pings above this, but the end."""
+DRAIN_BYTES = 16 << 20
 _SCRATCH_BYTES = 65_536
 _MAPPED_BYTES = 1 << 20
 
@@ -101,7 +105,8 @@ class ZmtpConnection(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        torn = self._body is not None or bool(self._frames)
+        begun = self._body is not None or bool(self._frames) or self._end > self._start
+        torn = begun and self._state is State.READY
         self._close(ZmtpError("the connection ended inside a message") if torn else None)
 
     # the caller's side
@@ -127,6 +132,22 @@ class ZmtpConnection(asyncio.BufferedProtocol):
     def resume(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
+
+    def drain(self) -> None:
+        """Take in what stands in the socket now, paused or not; at most `DRAIN_BYTES` (others may hold its other end)."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        fd = self._transport.get_extra_info("socket").fileno()
+        left = DRAIN_BYTES
+        while left > 0 and self._state is not State.CLOSED:
+            try:
+                count = os.readv(fd, [self.get_buffer(-1)])
+            except OSError:  # nothing there, or broken: the loop sees that too
+                return
+            if count == 0:
+                return
+            self.buffer_updated(count)
+            left -= count
 
     @property
     def unsent(self) -> int:
@@ -219,7 +240,7 @@ class ZmtpConnection(asyncio.BufferedProtocol):
         self._write(bytes([_COMMAND, len(body)]) + body)
 
     def _command(self, body: bytes) -> None:
-        name = body[1 : 1 + body[0]] if body else b""
+        name = body[1 : 1 + body[0]] if body and body[0] < len(body) else b""
         if self._state is State.HANDSHAKE:
             if name != b"READY":
                 raise ZmtpError(f"the peer refused the handshake: {body[:100]!r}")
@@ -229,6 +250,8 @@ class ZmtpConnection(asyncio.BufferedProtocol):
             if not self._ready.done():
                 self._ready.set_result(None)
         elif name == b"PING":
+            if self.unsent > MAX_UNTAKEN_BYTES:
+                raise ZmtpError("the peer sends pings and takes no answers")
             pong = b"\x04PONG" + body[7:23]
             self._write(bytes([_COMMAND, len(pong)]) + pong)
 
