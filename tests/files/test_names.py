@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from cellhouse.files import HostilePath, escape_name, relative_path, unescape_name
+from cellhouse.files import HostilePath, escape_name, exact_name, relative_path, unescape_name
 
 NAMES = st.binary(min_size=1, max_size=60).filter(lambda raw: b"\0" not in raw)
 
@@ -73,3 +73,14 @@ def test_paths_that_are_refused(path: str | bytes) -> None:
 
 def test_dots_inside_a_name_are_fine() -> None:
     assert relative_path("..a/b..c/...") == b"..a/b..c/..."
+
+
+@given(NAMES)
+def test_an_exact_name_is_undone_too(raw: bytes) -> None:
+    assert unescape_name(exact_name(raw)) == raw
+
+
+def test_an_exact_name_is_the_name_itself_where_it_is_utf8() -> None:
+    for name in ("a\nb.txt", "résumé final.txt", "cafe\u0301", "-rf", 'q?"<>*.txt', "😀.bin"):
+        assert exact_name(name.encode()) == name
+    assert exact_name(b"raw-\xff\\x") == "raw-\\xff\\\\x"

@@ -13,7 +13,7 @@ from cellhouse.files.errors import (
     is_disk_full,
 )
 from cellhouse.files.hostile import HostileDir, Scan, ScanEntry, Written, kind_of, write_all
-from cellhouse.files.names import escape_name, relative_path, unescape_name
+from cellhouse.files.names import escape_name, exact_name, relative_path, unescape_name
 from cellhouse.files.records import (
     DEFAULT_RESERVE,
     HEADER_BYTES,
@@ -51,6 +51,7 @@ __all__ = [
     "Written",
     "changes",
     "escape_name",
+    "exact_name",
     "is_disk_full",
     "kind_of",
     "read_records",

@@ -15,6 +15,7 @@ MAX_NAME_BYTES = 255
 
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _PLAIN = re.compile(r"[ -\[\]-~]*\Z")
+_STRAY_BYTE = re.compile("[\udc80-\udcff]")
 _ESCAPE = re.compile(r"\\(\\|x([0-9a-f]{2})|.?)", re.DOTALL)
 
 
@@ -34,6 +35,15 @@ def escape_name(raw: bytes) -> str:
     if _PLAIN.match(text):
         return text
     return "".join(map(_escape_char, text))
+
+
+def exact_name(raw: bytes) -> str:
+    """The name as it is, for JSON: only the backslash and bytes that are no UTF-8 are written as escapes.
+
+    `unescape_name` undoes this form too. It is not fit for a terminal: control characters stand in it as they are.
+    """
+    text = raw.decode("utf-8", "surrogateescape").replace("\\", "\\\\")
+    return _STRAY_BYTE.sub(lambda match: f"\\x{ord(match[0]) - 0xDC00:02x}", text)
 
 
 def unescape_name(text: str) -> bytes:

@@ -4,6 +4,7 @@ import asyncio
 from enum import Enum
 
 from cellhouse.capture import Captured, Recorder
+from cellhouse.files import DiskFull
 from cellhouse.journal import ExecutionLog
 from cellhouse.kernel import Conversation
 from cellhouse.model import (
@@ -21,7 +22,6 @@ from cellhouse.model import (
     Usage,
     rfc3339,
 )
-from cellhouse.files import DiskFull
 from cellhouse.runtime.outcome import Asked, Verdict
 
 
@@ -43,7 +43,9 @@ _NEXT = {
 class Execution:
     """State and record of one execution. Its session drives it; anyone may ask for a snapshot."""
 
-    def __init__(self, name: ExecutionName, request: ExecuteCodeRequest, log: ExecutionLog, clock: Clock) -> None:
+    def __init__(
+        self, name: ExecutionName, request: ExecuteCodeRequest, log: ExecutionLog, clock: Clock
+    ) -> None:
         self.name = name
         self.request = request
         self.log = log
@@ -122,7 +124,9 @@ class Execution:
         if self.result is not None:
             return self.result
         state = ExecutionState.QUEUED if self.stage is Stage.QUEUED else ExecutionState.RUNNING
-        return self._document(self.recorder.captured() if self.recorder else None, state, None, None, self.wall())
+        return self._document(
+            self.recorder.captured() if self.recorder else None, state, None, None, self.wall()
+        )
 
     def wall(self) -> Usage | None:
         if self._start_time is None:

@@ -1,13 +1,16 @@
 """Which files an execution made or changed in /content, described and not inlined."""
 
+import asyncio
 import hashlib
 import mimetypes
 import os
 from datetime import UTC, datetime
 
-from cellhouse.files import FileError, HostileDir, Snapshot, SnapshotLimits, changes, snapshot
+from cellhouse.files import exact_name, unescape_name, Change, FileError, HostileDir, Snapshot, SnapshotLimits, changes, snapshot
 from cellhouse.model import Artifact, rfc3339
 
+INLINE_BYTES = 2 << 20
+"""More than this is read in a thread, so that nobody else waits for it."""
 HASH_BYTES = 256 << 20
 """A larger file is named with its size and without its SHA-256."""
 _BLOCK = 1 << 20
@@ -23,20 +26,22 @@ class FileWatch:
     def look(self) -> Snapshot:
         return snapshot(self._content, self._limits)
 
-    def made_since(self, before: Snapshot) -> tuple[list[Artifact], str]:
+    async def made_since(self, before: Snapshot) -> tuple[list[Artifact], str]:
         """The files created or changed since, and why the list may be incomplete (empty where it is not)."""
         after = self.look()
-        artifacts = [
-            self._describe(change.name, change.mark.size, change.mark.mtime_ns)
-            for change in changes(before, after)
-        ]
+        made = changes(before, after)
+        if sum(change.mark.size for change in made) > INLINE_BYTES:
+            artifacts = await asyncio.to_thread(lambda: [self._describe(change) for change in made])
+        else:
+            artifacts = [self._describe(change) for change in made]
         cut = before.cut | after.cut
         return artifacts, ", ".join(sorted(cut))
 
-    def _describe(self, name: str, size: int, mtime_ns: int) -> Artifact:
-        size, digest = self._digest(name, size)
+    def _describe(self, change: Change) -> Artifact:
+        name, mtime_ns = change.name, change.mark.mtime_ns
+        size, digest = self._digest(name, change.mark.size)
         return Artifact(
-            name=name,
+            name=exact_name(unescape_name(name)),
             bytes=size,
             media_type=mimetypes.guess_type(name.rpartition("/")[2])[0],
             sha256=digest,

@@ -12,7 +12,7 @@ from cellhouse.model import (
     ExecutionName,
     TailFrame,
 )
-from cellhouse.runtime.host import RuntimeHost
+from cellhouse.runtime.host import ExecutionReader
 
 
 class ExecutionHandle:
@@ -24,11 +24,11 @@ class ExecutionHandle:
     """
 
     def __init__(
-        self, host: RuntimeHost, name: ExecutionName, *, attached: bool, wait_timeout: float
+        self, reader: ExecutionReader, name: ExecutionName, *, attached: bool, wait_timeout: float
     ) -> None:
         self.name = name
         self.attached = attached
-        self._host, self._wait_timeout = host, wait_timeout
+        self._reader, self._wait_timeout = reader, wait_timeout
 
     def __await__(self) -> Generator[Any, None, ExecuteCodeResult]:
         return self.result().__await__()
@@ -37,14 +37,14 @@ class ExecutionHandle:
         """The whole result, once there is one."""
         try:
             async with asyncio.timeout(self._wait_timeout):
-                return await self._host.wait(self.name)
+                return await self._reader.wait(self.name)
         except TimeoutError:
             raise DeadlineExceeded(
                 f"{self.name} did not end within waitTimeout of {self._wait_timeout:g} s; it runs on. "
                 "Repeat the identical call, or await again, to go on waiting",
                 reason=CallReason.WAIT_TIMEOUT,
                 execution=str(self.name),
-                partial_result=await self._host.snapshot(self.name),
+                partial_result=await self._reader.snapshot(self.name),
             ) from None
 
     def __aiter__(self) -> AsyncIterator[Event]:
@@ -52,25 +52,25 @@ class ExecutionHandle:
 
     async def events(self, *, after: int = 0, late: bool = False) -> AsyncIterator[Event]:
         """The numbered events above `after`; ends at `finished`, or with `late` when the runtime ends."""
-        async for event in self._host.follow(self.name, after=after, late=late):
+        async for event in self._reader.follow(self.name, after=after, late=late):
             if not isinstance(event, TailFrame):
                 yield event
 
     def live(self) -> AsyncIterator[Event | TailFrame]:
         """The events and, past what is logged, the unnumbered tail frames: for watching."""
-        return self._host.follow(self.name, tails=True)
+        return self._reader.follow(self.name, tails=True)
 
     async def snapshot(self) -> ExecuteCodeResult:
         """What there is now; never waits."""
-        return await self._host.snapshot(self.name)
+        return await self._reader.snapshot(self.name)
 
     async def cancel(self) -> bool:
         """Interrupt it, or end it where it still waits. From a caller that only attached, it merely detaches: False."""
         if self.attached:
             return False
-        await self._host.cancel(self.name)
+        await self._reader.cancel(self.name)
         return True
 
     async def provide_input(self, value: str) -> None:
         """Answer the open input request. FailedPrecondition where there is none."""
-        await self._host.provide_input(self.name, value)
+        await self._reader.provide_input(self.name, value)

@@ -25,7 +25,28 @@ class Submitted:
     attached: bool
 
 
-class RuntimeHost(Protocol):
+class ExecutionReader(Protocol):
+    """What a caller may do with an execution that exists, wherever its record is."""
+
+    def follow(
+        self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False
+    ) -> AsyncIterator[Event | TailFrame]:
+        """Its events above number `after`; see `runtime.following`."""
+
+    async def snapshot(self, name: ExecutionName) -> ExecuteCodeResult:
+        """What there is now."""
+
+    async def wait(self, name: ExecutionName) -> ExecuteCodeResult:
+        """The result, once there is one."""
+
+    async def cancel(self, name: ExecutionName) -> None:
+        """Interrupt it, or end it where it waits; nothing where it has ended."""
+
+    async def provide_input(self, name: ExecutionName, value: str) -> None:
+        """Answer its open input request. FAILED_PRECONDITION where there is none."""
+
+
+class RuntimeHost(ExecutionReader, Protocol):
     """One runtime: a sandbox, its /content, its sessions and their executions.
 
     All arguments and results are model documents or plain values, so that an implementation may keep the
@@ -43,15 +64,6 @@ class RuntimeHost(Protocol):
     async def execute(self, request: ExecuteCodeRequest) -> Submitted:
         """Accept a checked request; returns once its record exists and it is in its session's queue."""
 
-    def follow(
-        self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False
-    ) -> AsyncIterator[Event | TailFrame]: ...
-
-    async def snapshot(self, name: ExecutionName) -> ExecuteCodeResult: ...
-
-    async def wait(self, name: ExecutionName) -> ExecuteCodeResult:
-        """The result, once there is one."""
-
     async def create_session(self, session: str | None) -> Session: ...
 
     def get_session(self, session: str) -> Session: ...
@@ -63,10 +75,6 @@ class RuntimeHost(Protocol):
     async def restart(self, session: str) -> None: ...
 
     async def delete_session(self, session: str) -> None: ...
-
-    async def cancel(self, name: ExecutionName) -> None: ...
-
-    async def provide_input(self, name: ExecutionName, value: str) -> None: ...
 
     async def keep_alive(self) -> None: ...
 

@@ -1,14 +1,13 @@
 """A runtime in this process: the first implementation of the seam."""
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 
 from cellhouse.environments import DEFAULT_KERNEL, Environment, KernelSpec
 from cellhouse.files import DiskFull, FileError, HostileDir
-from cellhouse.journal import Entry, ExecutionLog, Journal, StartRecord, Tombstone
+from cellhouse.journal import ExecutionLog, Journal, StartRecord
 from cellhouse.model import (
     AlreadyExists,
     CallReason,
@@ -37,6 +36,7 @@ from cellhouse.runtime.execution import Execution
 from cellhouse.runtime.following import follow
 from cellhouse.runtime.host import Submitted
 from cellhouse.runtime.launching import KernelLauncher
+from cellhouse.runtime.once import code_digest, find_log, known_execution
 from cellhouse.runtime.outcome import Ending
 from cellhouse.runtime.session import Session
 from cellhouse.runtime.session_log import SessionLog
@@ -120,39 +120,14 @@ class InProcessHost:
     async def execute(self, request: ExecuteCodeRequest) -> Submitted:
         self._check_active()
         async with self._submitting:  # finding an id and taking it is one step
-            if request.execution_id and (known := self._known(request)) is not None:
+            if (known := known_execution(self._journal, request)) is not None:
                 return Submitted(known, attached=True)
             session = self._session_for(request)
             session.check_room()
             name = session.name.execution(request.execution_id or mint_id("e"))
             log = await self._begin(name, request)
-            execution = Execution(name, request, log, self._clock)
-            self._check_active()
-            session.submit(execution)
+            session.submit(Execution(name, request, log, self._clock))
             return Submitted(name, attached=False)
-
-    def _known(self, request: ExecuteCodeRequest) -> ExecutionName | None:
-        """The execution that has this id already; ALREADY_EXISTS where it ran other code, EVICTED where it is gone."""
-        found = self._journal.find(
-            session=request.session, runtime=request.runtime, execution_id=request.execution_id
-        )
-        if found is None:
-            return None
-        digest = _digest(request.code)
-        if found.code_sha256 != digest:
-            raise AlreadyExists(
-                f"executionId {request.execution_id!r} was used for other code in {request.session or request.runtime}; "
-                "use a new id for new code",
-                reason=CallReason.EXECUTION_ID_REUSED,
-            )
-        if isinstance(found, Tombstone):
-            raise NotFound(
-                f"executionId {request.execution_id!r} ran before and its record was evicted; it is not run again. "
-                "Use a new id to run the code anew",
-                reason=CallReason.EVICTED,
-            )
-        assert isinstance(found, Entry)
-        return ExecutionName.parse(found.name)
 
     async def _begin(self, name: ExecutionName, request: ExecuteCodeRequest) -> ExecutionLog:
         start = StartRecord(
@@ -162,7 +137,7 @@ class InProcessHost:
             runtime=str(name.runtime_name),
             execution_id=request.execution_id,
             code=request.code,
-            code_sha256=_digest(request.code),
+            code_sha256=code_digest(request.code),
             target="session" if request.session else "runtime",
             created=rfc3339(self._clock.now()),
             options={},
@@ -254,7 +229,9 @@ class InProcessHost:
     def _session(self, session: str) -> Session:
         found = self._sessions.get(session)
         if found is None:
-            raise NotFound(f"there is no session {session!r} in {self._name}", reason=CallReason.NO_SUCH_SESSION)
+            raise NotFound(
+                f"there is no session {session!r} in {self._name}", reason=CallReason.NO_SUCH_SESSION
+            )
         return found
 
     def _session_for(self, request: ExecuteCodeRequest) -> Session:
@@ -278,7 +255,8 @@ class InProcessHost:
                 reason=CallReason.QUOTA_EXCEEDED,
                 limit="max_sessions",
             )
-        assert self._launcher is not None and self._content is not None
+        assert self._launcher is not None
+        assert self._content is not None
         name = self._name.session(session)
         made = Session(
             name,
@@ -348,7 +326,9 @@ class InProcessHost:
         limit = self._clock.monotonic() - self._idle_seconds()
         for key, session in list(self._sessions.items()):
             if not session.busy and session.last_used <= limit:
-                await session.close(Ending.DELETE_SESSION, f"the session was idle for {self._idle_seconds():g} s")
+                await session.close(
+                    Ending.DELETE_SESSION, f"the session was idle for {self._idle_seconds():g} s"
+                )
                 self._sessions.pop(key, None)
 
     async def _end(self, ending: Ending, text: str) -> None:
@@ -372,20 +352,6 @@ class InProcessHost:
     def _check_active(self) -> None:
         if self._status is not RuntimeStatus.ACTIVE:
             raise NotFound(f"{self._name} is {self._status.value.lower()}", reason=CallReason.RUNTIME_DELETED)
-
-
-def find_log(journal: Journal, name: ExecutionName) -> ExecutionLog:
-    """The log of an execution. NotFound says whether it never was, or was evicted."""
-    log = journal.get(str(name))
-    if log is not None:
-        return log
-    if journal.was_evicted(str(name)):
-        raise NotFound(f"the record of {name} was evicted", reason=CallReason.EVICTED)
-    raise NotFound(f"there is no execution {name}", reason=CallReason.NO_SUCH_EXECUTION)
-
-
-def _digest(code: str) -> str:
-    return hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _kernel_spec(environment: Environment, name: str | None) -> KernelSpec:

@@ -71,7 +71,9 @@ def decide(
         return _no_reply(first_error)
     if status != "error" or only_a_representation_failed(end.reply, shown):
         return _ran_to_its_end(asked)
-    error = first_error or ExecutionError(name="Error", value="the kernel reported an error and did not say which")
+    error = first_error or ExecutionError(
+        name="Error", value="the kernel reported an error and did not say which"
+    )
     if (asked.interrupt or asked.timed_out) and (error.name in INTERRUPT_NAMES or not python):
         return _interrupted(asked, error)
     return Verdict(
@@ -121,7 +123,11 @@ def _ignored(asked: Asked, what: str) -> tuple[Notice, ...]:
 def _interrupted(asked: Asked, error: ExecutionError) -> Verdict:
     if asked.timed_out:
         return Verdict(
-            Outcome.TIMED_OUT, SessionState.PRESERVED, error, _timeout_info(asked, "interrupt"), reply_error=True
+            Outcome.TIMED_OUT,
+            SessionState.PRESERVED,
+            error,
+            _timeout_info(asked, "interrupt"),
+            reply_error=True,
         )
     info = _info(EndReason.INTERRUPT_REQUESTED)
     return Verdict(Outcome.INTERRUPTED, SessionState.PRESERVED, error, info, reply_error=True)
@@ -129,7 +135,9 @@ def _interrupted(asked: Asked, error: ExecutionError) -> Verdict:
 
 def _aborted(asked: Asked) -> Verdict:
     if asked.interrupt or asked.timed_out:
-        return _interrupted(asked, ExecutionError(name="Aborted", value="the kernel aborted the code when interrupted"))
+        return _interrupted(
+            asked, ExecutionError(name="Aborted", value="the kernel aborted the code when interrupted")
+        )
     return never_started(
         EndReason.KERNEL_ABORTED, "the kernel aborted the request before running it", SessionState.PRESERVED
     )
@@ -138,10 +146,15 @@ def _aborted(asked: Asked) -> Verdict:
 def _no_reply(first_error: ExecutionError | None) -> Verdict:
     """The kernel went idle and never replied: how the code ended is not known, and silence is no success."""
     error = first_error or ExecutionError(
-        name="ReplyLost", value="the kernel went idle without a reply: whether the code succeeded is not known"
+        name="ReplyLost",
+        value="the kernel went idle without a reply: whether the code succeeded is not known",
     )
     return Verdict(
-        Outcome.ERROR, SessionState.PRESERVED, error, _info(EndReason.KERNEL_LOST), reply_error=first_error is not None
+        Outcome.ERROR,
+        SessionState.PRESERVED,
+        error,
+        _info(EndReason.KERNEL_LOST),
+        reply_error=first_error is not None,
     )
 
 
@@ -152,7 +165,9 @@ def _died(end: End, asked: Asked) -> Verdict:
     if asked.ending is not None:
         return _ended_by_us(asked)
     if asked.timed_out and asked.killed:
-        value = f"the code ran longer than {asked.timeout_seconds:g} s, did not heed an interrupt, and was killed"
+        value = (
+            f"the code ran longer than {asked.timeout_seconds:g} s, did not heed an interrupt, and was killed"
+        )
         return _lost(Outcome.TIMED_OUT, "TimedOut", value, _timeout_info(asked, "kill"))
     if trouble is not None and number == signals.SIGKILL:
         if trouble.reason == EndReason.MESSAGE_SIZE:
@@ -163,12 +178,21 @@ def _died(end: End, asked: Asked) -> Verdict:
     if number is not None:
         name = _signal_name(number)
         info = _info(EndReason.KERNEL_SIGNALLED, signal=str(number), signalName=name)
-        return _lost(Outcome.KERNEL_DIED, "KernelDied", f"the kernel's process was ended by signal {number} ({name})", info)
+        return _lost(
+            Outcome.KERNEL_DIED,
+            "KernelDied",
+            f"the kernel's process was ended by signal {number} ({name})",
+            info,
+        )
     if status is not None:
         info = _info(EndReason.KERNEL_EXITED, exitStatus=str(status))
-        return _lost(Outcome.EXITED, "KernelExited", f"the kernel's process ended by exit with status {status}", info)
+        return _lost(
+            Outcome.EXITED, "KernelExited", f"the kernel's process ended by exit with status {status}", info
+        )
     info = _info(EndReason.KERNEL_LOST)
-    return _lost(Outcome.KERNEL_DIED, "KernelDied", "the kernel's process ended; how could not be learnt", info)
+    return _lost(
+        Outcome.KERNEL_DIED, "KernelDied", "the kernel's process ended; how could not be learnt", info
+    )
 
 
 def _ended_by_us(asked: Asked) -> Verdict:
@@ -178,9 +202,17 @@ def _ended_by_us(asked: Asked) -> Verdict:
             info = _info(EndReason.SESSION_RESET)
             return _lost(Outcome.INTERRUPTED, "Interrupted", value, info)
         case Ending.DELETE_SESSION:
-            value, reason, outcome = "the session was deleted", EndReason.SESSION_DELETED, Outcome.SESSION_DELETED
+            value, reason, outcome = (
+                "the session was deleted",
+                EndReason.SESSION_DELETED,
+                Outcome.SESSION_DELETED,
+            )
         case Ending.DELETE_RUNTIME:
-            value, reason, outcome = "the runtime was deleted", EndReason.RUNTIME_DELETED, Outcome.SESSION_DELETED
+            value, reason, outcome = (
+                "the runtime was deleted",
+                EndReason.RUNTIME_DELETED,
+                Outcome.SESSION_DELETED,
+            )
         case _:
             value, reason, outcome = "the runtime went away", EndReason.RUNTIME_LOST, Outcome.RUNTIME_LOST
     value = f"{asked.ending_text or value} while the code ran"

@@ -1,6 +1,7 @@
 """One execution driven over a live kernel: from the code being sent to its recorded end."""
 
 import asyncio
+from collections.abc import Callable
 
 import structlog
 
@@ -34,6 +35,7 @@ _logger = structlog.get_logger(__name__)
 
 UNCONFIRMED_SECONDS = 1.0
 """An interrupt waits for the kernel to say that the code runs; from one that never says so, this long."""
+MAX_EARLY = 64
 MAX_EXECUTION_COUNT = 2**31 - 1
 
 
@@ -52,10 +54,13 @@ class Run:
         capture: CaptureLimits,
         clock: Clock,
         python: bool,
+        on_verdict: Callable[[Verdict], None],
     ) -> None:
+        """`on_verdict` is told of the end just before anyone else can see it."""
         request = execution.request
         self._execution, self._kernel = execution, kernel
         self._late, self._limits, self._python = late, limits, python
+        self._on_verdict = on_verdict
         self._files = FileWatch(content, entries=capture.artifacts)
         self._conversation = Conversation(
             kernel,
@@ -81,6 +86,7 @@ class Run:
         self._loop = asyncio.get_running_loop()
         self._timers: list[asyncio.TimerHandle] = []
         self._interrupt_waits = False
+        self._early: list[RawText] = []
 
     async def to_its_end(self) -> Verdict:
         """Run it and write its end; never raises for what the kernel or the code did."""
@@ -88,8 +94,11 @@ class Run:
             return await self._to_its_end()
         except Exception as error:
             error_id = mint_uid()
-            _logger.exception("execution failed inside the house", execution=str(self._execution.name), error_id=error_id)
+            _logger.exception(
+                "execution failed inside the house", execution=str(self._execution.name), error_id=error_id
+            )
             verdict = _our_fault(error, error_id)
+            self._on_verdict(verdict)
             self._execution.freeze(verdict)
             self._kernel.kill()
             return verdict
@@ -112,12 +121,17 @@ class Run:
             end = self._take(step) or end
             self._conversation.wake_at = self._recorder.next_due()
         assert end is not None, "a conversation ends with an End"
-        execution.confirm(None)
+        self._confirm(None)
         self._take_reply(end)
         verdict = decide(
-            end, execution.asked, first_error=self._recorder.first_error, shown=self._shown(end), python=self._python
+            end,
+            execution.asked,
+            first_error=self._recorder.first_error,
+            shown=self._shown(end),
+            python=self._python,
         )
-        artifacts = self._made_files(before)
+        artifacts = await self._made_files(before)
+        self._on_verdict(verdict)
         execution.freeze(verdict, artifacts=artifacts, usage=self._usage(end, cpu_before))
         if execution.request.environment and not verdict.kernel_lost:
             await self._silently(restoring_code())
@@ -130,13 +144,13 @@ class Run:
         match step:
             case Output(Message() as message):
                 if message.msg_type == "execute_input":
-                    execution.confirm(_count(message.content.get("execution_count")))
+                    self._confirm(_count(message.content.get("execution_count")))
                     self._deliver()
                 else:
-                    execution.confirm(None)
+                    self._confirm(None)
                     self._recorder.feed(message)
             case Output(RawText() as text):
-                self._recorder.feed_raw(text)
+                self._take_raw(text)
             case Stray(message):
                 self._late.feed(message)
             case InputAsked(prompt, password):
@@ -148,6 +162,21 @@ class Run:
             case End():
                 return step
         return None
+
+    def _take_raw(self, text: RawText) -> None:
+        """Text of the process itself may overtake the kernel's word that the code runs; `started` comes first."""
+        if self._execution.started.is_set():
+            self._recorder.feed_raw(text)
+            return
+        self._early.append(text)
+        if len(self._early) >= MAX_EARLY:
+            self._confirm(None)
+
+    def _confirm(self, execution_count: int | None) -> None:
+        self._execution.confirm(execution_count)
+        early, self._early = self._early, []
+        for text in early:
+            self._recorder.feed_raw(text)
 
     def _take_reply(self, end: End) -> None:
         reply = end.reply or {}
@@ -164,7 +193,9 @@ class Run:
             self._execution.log.append(InputRequestedEvent(prompt=prompt, password=password))
         except DiskFull:
             self._conversation.provide_input("")
-            self._execution.notice(NoticeReason.DISK_FULL, "an input request could not be logged; it got an empty line")
+            self._execution.notice(
+                NoticeReason.DISK_FULL, "an input request could not be logged; it got an empty line"
+            )
 
     async def _silently(self, code: str) -> None:
         """A request of ours, of which nobody hears; what others say meanwhile goes its way."""
@@ -211,10 +242,10 @@ class Run:
 
     # what is told at the end
 
-    def _made_files(self, before: Snapshot) -> list[Artifact] | None:
+    async def _made_files(self, before: Snapshot) -> list[Artifact] | None:
         """The files it made; None, with a notice, where /content could not be compared whole."""
         try:
-            artifacts, cut = self._files.made_since(before)
+            artifacts, cut = await self._files.made_since(before)
         except (OSError, FileError) as error:
             artifacts, cut = [], str(error)
         if cut:

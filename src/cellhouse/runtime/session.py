@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from cellhouse.capture import DisplayRegistry
 from cellhouse.files import HostileDir
@@ -31,7 +32,7 @@ from cellhouse.runtime.outcome import Ending, Verdict, never_started
 from cellhouse.runtime.run import Run
 from cellhouse.runtime.session_log import SessionLog
 
-KernelMaker = Callable[[], Awaitable[Kernel]]
+KernelMaker = Callable[[], Coroutine[Any, Any, Kernel]]
 """Makes and starts one kernel; raises KernelStartFailed, and leaves nothing then."""
 
 
@@ -130,7 +131,10 @@ class Session:
             )
 
     def submit(self, execution: Execution) -> None:
+        """Take its place in the queue; a session that is ending ends it at once."""
         self._queue.append(execution)
+        if self._closing is not None:
+            self._flush_queue(_ending_reason(self._closing), self._closing_text, SessionState.GONE)
         self._rouse()
 
     def interrupt(self) -> bool:
@@ -148,7 +152,9 @@ class Session:
             self.interrupt()
         elif execution in self._queue:
             self._queue.remove(execution)
-            self._end_unstarted(execution, EndReason.CANCELLED, "cancelled while queued", SessionState.PRESERVED)
+            self._end_unstarted(
+                execution, EndReason.CANCELLED, "cancelled while queued", SessionState.PRESERVED
+            )
 
     def provide_input(self, execution: Execution, value: str) -> None:
         conversation = execution.conversation
@@ -171,10 +177,7 @@ class Session:
         """End everything; the session is gone afterwards. May be called twice."""
         if self._closing is None:
             self._closing, self._closing_text = ending, text
-            reason = EndReason.SESSION_DELETED if ending is Ending.DELETE_SESSION else EndReason.RUNTIME_LOST
-            if ending is Ending.DELETE_RUNTIME:
-                reason = EndReason.RUNTIME_DELETED
-            self._flush_queue(reason, text, SessionState.GONE)
+            self._flush_queue(_ending_reason(ending), text, SessionState.GONE)
             self._end_current(ending, text)
             self._rouse()
         await asyncio.wait([self._worker])
@@ -224,12 +227,12 @@ class Session:
                 capture=self.capture,
                 clock=self.clock,
                 python=self.language == "python",
+                on_verdict=self._verdict_given,
             )
             verdict = await self._active.to_its_end()
             self.execution_count = execution.execution_count or self.execution_count
             if verdict.kernel_lost:
                 await self._lose_kernel(_because(verdict))
-                self._flush_queue(EndReason.SESSION_RESET, self._fresh_because, SessionState.RESET)
         finally:
             self._current = self._active = None
             self.last_used = self.clock.monotonic()
@@ -277,6 +280,11 @@ class Session:
 
     # ends
 
+    def _verdict_given(self, verdict: Verdict) -> None:
+        """Whoever sees this end may submit anew at once: only what waits now ends with the lost kernel."""
+        if verdict.kernel_lost and self._closing is None:
+            self._flush_queue(EndReason.SESSION_RESET, _because(verdict), SessionState.RESET)
+
     def _end_current(self, ending: Ending, text: str) -> None:
         if self._current is None:
             return
@@ -288,14 +296,10 @@ class Session:
             self._kernel.kill()
 
     def _end_by(self, execution: Execution) -> None:
-        reason = {
-            Ending.RESTART: EndReason.SESSION_RESET,
-            Ending.DELETE_SESSION: EndReason.SESSION_DELETED,
-            Ending.DELETE_RUNTIME: EndReason.RUNTIME_DELETED,
-            Ending.RUNTIME_LOST: EndReason.RUNTIME_LOST,
-        }[execution.asked.ending or Ending.RUNTIME_LOST]
-        state = SessionState.RESET if execution.asked.ending is Ending.RESTART else SessionState.GONE
-        self._end_unstarted(execution, reason, execution.asked.ending_text or "ended before it started", state)
+        ending = execution.asked.ending or Ending.RUNTIME_LOST
+        state = SessionState.RESET if ending is Ending.RESTART else SessionState.GONE
+        text = execution.asked.ending_text or "ended before it started"
+        self._end_unstarted(execution, _ending_reason(ending), text, state)
 
     def _flush_queue(self, reason: str, text: str, state: SessionState, **metadata: str) -> None:
         while self._queue:
@@ -311,6 +315,15 @@ class Session:
         self._wake.set()
         if self._kernel is not None and self._current is None:
             self._kernel.wake()
+
+
+def _ending_reason(ending: Ending) -> EndReason:
+    return {
+        Ending.RESTART: EndReason.SESSION_RESET,
+        Ending.DELETE_SESSION: EndReason.SESSION_DELETED,
+        Ending.DELETE_RUNTIME: EndReason.RUNTIME_DELETED,
+        Ending.RUNTIME_LOST: EndReason.RUNTIME_LOST,
+    }[ending]
 
 
 def _how_it_died(died: Died) -> str:

@@ -96,11 +96,14 @@ class RuntimeStore:
             return HostileDir.open(self.path(runtime) / "content")
         except FileNotFoundError:
             raise NotFound(
-                f"{RuntimeName(runtime)} was deleted, and its files with it", reason=CallReason.RUNTIME_DELETED
+                f"{RuntimeName(runtime)} was deleted, and its files with it",
+                reason=CallReason.RUNTIME_DELETED,
             ) from None
 
     def names(self) -> list[str]:
-        return sorted(entry.name for entry in os.scandir(self._directory) if entry.is_dir(follow_symlinks=False))
+        return sorted(
+            entry.name for entry in os.scandir(self._directory) if entry.is_dir(follow_symlinks=False)
+        )
 
     def reap(self) -> list[str]:
         """End what a dead owner's runtimes left, and close them; which they were. Only under the owner's lock."""

@@ -1,0 +1,46 @@
+"""At most once: finding the execution that an executionId already names."""
+
+import hashlib
+
+from cellhouse.journal import ExecutionLog, Journal, Tombstone
+from cellhouse.model import AlreadyExists, CallReason, ExecuteCodeRequest, ExecutionName, NotFound
+
+
+def code_digest(code: str) -> str:
+    """What stands for the code in records and tombstones."""
+    return hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def known_execution(journal: Journal, request: ExecuteCodeRequest) -> ExecutionName | None:
+    """The execution that has the request's executionId in its session (or runtime) already; None where none has.
+
+    ALREADY_EXISTS where it ran other code. NOT_FOUND, EVICTED, where its record is gone: it is not run again.
+    """
+    if not request.execution_id:
+        return None
+    found = journal.find(session=request.session, runtime=request.runtime, execution_id=request.execution_id)
+    if found is None:
+        return None
+    if found.code_sha256 != code_digest(request.code):
+        raise AlreadyExists(
+            f"executionId {request.execution_id!r} was used for other code in {request.session or request.runtime}; "
+            "use a new id for new code",
+            reason=CallReason.EXECUTION_ID_REUSED,
+        )
+    if isinstance(found, Tombstone):
+        raise NotFound(
+            f"executionId {request.execution_id!r} ran before and its record was evicted; it is not run again. "
+            "Use a new id to run the code anew",
+            reason=CallReason.EVICTED,
+        )
+    return ExecutionName.parse(found.name)
+
+
+def find_log(journal: Journal, name: ExecutionName) -> ExecutionLog:
+    """The log of an execution. NOT_FOUND says whether it never was, or was evicted."""
+    log = journal.get(str(name))
+    if log is not None:
+        return log
+    if journal.was_evicted(str(name)):
+        raise NotFound(f"the record of {name} was evicted", reason=CallReason.EVICTED)
+    raise NotFound(f"there is no execution {name}", reason=CallReason.NO_SUCH_EXECUTION)

@@ -1,0 +1,47 @@
+"""Executions whose runtime is over: read from the journal, with the face of a living one."""
+
+from collections.abc import AsyncIterator
+
+from cellhouse.journal import Journal
+from cellhouse.model import (
+    CallReason,
+    Event,
+    ExecuteCodeResult,
+    ExecutionName,
+    FailedPrecondition,
+    Internal,
+    TailFrame,
+)
+from cellhouse.runtime.following import follow
+from cellhouse.runtime.once import find_log
+
+
+class Recorded:
+    """Reads what was recorded; nothing runs here, so there is nothing to cancel and nobody to answer."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def follow(
+        self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False
+    ) -> AsyncIterator[Event | TailFrame]:
+        return follow(find_log(self._journal, name), after=after)
+
+    async def snapshot(self, name: ExecutionName) -> ExecuteCodeResult:
+        return await self.wait(name)
+
+    async def wait(self, name: ExecutionName) -> ExecuteCodeResult:
+        result = find_log(self._journal, name).finished
+        if result is None:
+            # Recovery ends every record that a dead owner left open, so this one breaks a promise of ours.
+            raise Internal(f"{name} has no end though nothing runs it")
+        return result
+
+    async def cancel(self, name: ExecutionName) -> None:
+        find_log(self._journal, name)
+
+    async def provide_input(self, name: ExecutionName, value: str) -> None:
+        find_log(self._journal, name)
+        raise FailedPrecondition(
+            f"{name} has ended; it takes no input", reason=CallReason.NOT_WAITING_FOR_INPUT
+        )
