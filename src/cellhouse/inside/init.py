@@ -21,6 +21,7 @@ import array
 import ctypes
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -37,7 +38,7 @@ MESSAGE_BYTES = 64 * 1024  # one datagram, both ways
 ERROR_CHARS = 4096  # of what went wrong between fork and exec
 ENVIRON_BYTES = 1024 * 1024  # of a process's environment searched for the token
 SWEEP_SECONDS = 0.01  # between two looks for what an ended process left behind
-SWEEP_ROUNDS = 200  # looks, after which the walls' end is what kills the rest
+GIVE_UP_SECONDS = 2.0  # of such looks, after which the end of the sandbox is what ends the rest
 END_SECONDS = 5.0  # for everything to be dead once the service has gone
 TOKEN = "CELLHOUSE_PROCESS"  # the variable that marks every descendant of one spawned process
 
@@ -85,6 +86,15 @@ def processes() -> Iterator[tuple[int, int, int, int]]:
             yield int(name), int(fields[1]), int(fields[2]), int(fields[3])
 
 
+def children() -> list[int]:
+    """The children of this process, zombies among them; none where the kernel has no such list."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+            return [int(pid) for pid in file.read().split()]
+    except FileNotFoundError:
+        return []
+
+
 def carries(pid: int, token: bytes) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
@@ -109,6 +119,11 @@ def sweep(process_id: str, leader: int) -> int:
     """
     token = f"{TOKEN}={process_id}".encode()
     me, found = os.getpid(), 0
+    # Orphans first: a process that forks and ends, again and again, would be gone when its turn comes.
+    for pid in children():
+        if pid != leader and carries(pid, token):
+            kill(pid)
+            found += 1
     for pid, _, group, session in processes():
         if pid == me:
             continue
@@ -175,7 +190,11 @@ class Init:
     def __init__(self, control: socket.socket) -> None:
         self.control = control
         self.running: dict[int, str] = {}  # pid -> id, of what was spawned and has not ended
-        self.leftovers: dict[str, int] = {}  # id -> looks left, of what has ended and may have left something
+        self.leftovers: dict[
+            str, float
+        ] = {}  # id -> when to give up, of what has ended and may have left something
+        self.adopted = 0  # orphans that have ended
+        self.ordered_to_end = False
         self.wake, self.waker = os.pipe()
         for descriptor in (self.wake, self.waker):
             os.set_blocking(descriptor, False)
@@ -184,10 +203,15 @@ class Init:
         ancillary: list[tuple[int, int, array.array[int]]] = []
         if descriptors:
             ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
-        try:
-            self.control.sendmsg([json.dumps(message).encode()], ancillary)
-        except (BrokenPipeError, ConnectionResetError):
-            raise Ended from None
+        data = json.dumps(message).encode()
+        while True:
+            try:
+                self.control.sendmsg([data], ancillary, socket.MSG_DONTWAIT)
+                return
+            except BlockingIOError:
+                self.wait(select.POLLOUT)
+            except (BrokenPipeError, ConnectionResetError):
+                raise Ended from None
 
     def receive(self) -> tuple[dict[str, Any], list[int]]:
         space = socket.CMSG_SPACE(2 * array.array("i").itemsize)
@@ -262,10 +286,11 @@ class Init:
             if process_id is not None:
                 # Before it is reaped: until then its number can be nobody else's group or session.
                 sweep(process_id, ended.si_pid)
-                self.leftovers[process_id] = SWEEP_ROUNDS
+                self.leftovers[process_id] = time.monotonic() + GIVE_UP_SECONDS
             _, status, usage = os.wait4(ended.si_pid, 0)
             if process_id is None:
-                continue  # an orphan
+                self.adopted += 1
+                continue
             message: dict[str, Any] = {
                 "type": "exited",
                 "id": process_id,
@@ -279,35 +304,40 @@ class Init:
             self.send(message)
 
     def look_again(self) -> None:
-        """What was forked while the last look ran is found by the next one."""
-        for process_id, rounds in list(self.leftovers.items()):
-            if rounds and sweep(process_id, 0):
-                self.leftovers[process_id] = rounds - 1
-            else:
+        """What was forked while the last look ran is found by the next one; until nothing is, and no orphan ends."""
+        adopted, self.adopted = self.adopted, 0
+        for process_id, give_up in list(self.leftovers.items()):
+            if not (sweep(process_id, 0) or adopted) or time.monotonic() > give_up:
                 del self.leftovers[process_id]
+
+    def wait(self, events: int, seconds: float | None = None) -> bool:
+        """Wait until the control socket is ready, a signal has come, or the time is up; whether the socket is ready."""
+        poll = select.poll()
+        poll.register(self.control, events)
+        poll.register(self.wake, select.POLLIN)
+        ready = dict(poll.poll(None if seconds is None else seconds * 1000))
+        if self.wake in ready:
+            os.read(self.wake, 4096)
+        if self.ordered_to_end:
+            raise Ended
+        return self.control.fileno() in ready
+
+    def end(self, number: int, frame: FrameType | None) -> None:
+        # Raising here could cut off the killing that another order to end has begun.
+        self.ordered_to_end = True
 
     def run(self) -> NoReturn:
         self.send({"type": "ready", "pid": os.getpid()}, [pidfd_open(os.getpid())])
-        poll = select.poll()
-        poll.register(self.control, select.POLLIN)
-        poll.register(self.wake, select.POLLIN)
         while True:
-            ready = dict(poll.poll(SWEEP_SECONDS * 1000 if self.leftovers else None))
-            if self.wake in ready:
-                os.read(self.wake, 4096)
+            # Before each wait: a signal may have been noticed by a wait of another's.
             self.reap()
             self.look_again()
-            if self.control.fileno() in ready:
+            if self.wait(select.POLLIN, SWEEP_SECONDS if self.leftovers else None):
                 self.serve()
 
 
 def on_child(number: int, frame: FrameType | None) -> None:
     """Only there so that the wakeup descriptor is written to."""
-
-
-def on_end(number: int, frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the killing that follows is not to be interrupted
-    raise Ended
 
 
 def main() -> None:
@@ -322,13 +352,15 @@ def main() -> None:
     # Closes /proc/PID/mem, environ, fd and pidfd_getfd of this process to others of the same uid.
     prctl(PR_SET_DUMPABLE, 0)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
+    # A core file in the working directory would be taken for one that the code made.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     init = Init(control)
     signal.set_wakeup_fd(init.waker, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, on_child)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.getpid() != 1:
         # Pid 1 keeps the default: then no signal from its own namespace reaches it, and its end is everyone's.
-        signal.signal(signal.SIGTERM, on_end)
+        signal.signal(signal.SIGTERM, init.end)
         prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     try:
         init.run()

@@ -51,8 +51,10 @@ class SandboxProcess:
 
     def signal(self, sig: int, group: bool = False) -> None:
         """Send a signal to the process, or to the process group it leads; nothing happens where it has ended."""
-        if not self._ended:
-            send_signal(self._pidfd, sig, group=group, pid=self.pid)
+        if self._ended or (group and send_signal(self._pidfd, sig, group=True, pid=self.pid)):
+            return
+        # Also where it leads no group, as it should have.
+        send_signal(self._pidfd, sig)
 
     def usage(self) -> ProcessUsage | None:
         """What it uses now; None where it has ended."""

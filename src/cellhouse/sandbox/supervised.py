@@ -102,8 +102,8 @@ class SupervisedSandbox(ABC):
         return ""
 
     def end_inside(self) -> None:
-        """Bring everything inside to its end, now that the channel is closed. Doesn't wait for it."""
-        self.kill_supervisor()
+        """Bring everything inside to its end, now that the channel to the supervisor is closed. Doesn't wait for it."""
+        send_signal(self._init_pidfd, signal.SIGKILL)
 
     async def clean(self) -> None:
         """Remove what was made, once the supervisor is dead."""
@@ -221,47 +221,43 @@ class SupervisedSandbox(ABC):
         assert self._channel is not None
         try:
             for data, descriptor in self._channel.received():
-                kept = False
                 try:
-                    kept = self._take(data, descriptor)
-                    if descriptor is not None and not kept:
-                        raise ProtocolError("a descriptor where none is due")
-                finally:
-                    if descriptor is not None and not kept:
-                        discard([descriptor])
+                    self._take(data, descriptor)
+                except ProtocolError:
+                    discard([] if descriptor is None else [descriptor])
+                    raise
         except ProtocolError as error:
             self._lose(f"its supervisor broke the protocol with {error}")
         except ChannelClosed:
             self._ending("its supervisor closed the channel")
 
-    def _take(self, data: bytes, descriptor: int | None) -> bool:
-        """Take one message in; whether its descriptor was kept."""
-        match decode(data):
-            case Ready():
+    def _take(self, data: bytes, descriptor: int | None) -> None:
+        """Take one message in, and its descriptor over; with a ProtocolError that is still the caller's."""
+        match decode(data), descriptor:
+            case Ready(), int():
                 self._take_ready(descriptor)
-                return True
-            case Spawned(id=process_id):
+            case Spawned(id=process_id), int():
                 self._take_spawned(process_id, descriptor)
-                return True
-            case Failed(id=process_id, error=error):
+            case Failed(id=process_id, error=error), None:
                 request = self._requests.pop(process_id, None)
                 if request is None:
                     raise ProtocolError("a failure of what nobody asked for")
                 if not request.answer.done():
                     request.answer.set_exception(SpawnFailed(error))
-            case Exited(id=process_id, how=how):
+            case Exited(id=process_id, how=how), None:
                 process = self._processes.get(process_id)
                 if process is None or process.explained:
                     raise ProtocolError("the end of what was never started, or a second end")
                 process.explain(how)
                 self._forget(process_id)
-        return False
+            case _:
+                raise ProtocolError("a message with a descriptor that is not due, or without the one that is")
 
-    def _take_ready(self, descriptor: int | None) -> None:
+    def _take_ready(self, descriptor: int) -> None:
         assert self._launcher is not None
         assert self._ready is not None
-        if self._init_pidfd >= 0 or descriptor is None:
-            raise ProtocolError("a second greeting, or one without a pidfd")
+        if self._init_pidfd >= 0:
+            raise ProtocolError("a second greeting")
         pid = pid_of(descriptor)
         if pid is None or pid == 0 or (pid > 0 and not self.is_supervisor(pid, self._launcher.pid)):
             raise ProtocolError("a greeting with a descriptor that is no pidfd of itself")
@@ -270,10 +266,10 @@ class SupervisedSandbox(ABC):
         if not self._ready.done():
             self._ready.set_result(None)
 
-    def _take_spawned(self, process_id: str, descriptor: int | None) -> None:
+    def _take_spawned(self, process_id: str, descriptor: int) -> None:
         request = self._requests.get(process_id)
-        if request is None or descriptor is None:
-            raise ProtocolError("a process that nobody asked for, or one without a pidfd")
+        if request is None:
+            raise ProtocolError("a process that nobody asked for")
         pid = pid_of(descriptor)
         if pid is None:
             raise ProtocolError("a descriptor that is no pidfd")
@@ -332,7 +328,9 @@ class SupervisedSandbox(ABC):
             return
         loss = self._launcher.loss(text)
         self._hang_up()
-        self.end_inside()
+        self._end_inside()
+        for process in self._processes.values():
+            process.signal(signal.SIGKILL, group=True)
         if self._ready is not None and not self._ready.done():
             self._ready.set_exception(self._start_error(loss, self._launcher.said()))
             return
@@ -361,12 +359,11 @@ class SupervisedSandbox(ABC):
                 request.answer.set_exception(SandboxGone(text))
         self._requests.clear()
 
-    def kill_supervisor(self) -> None:
-        """Kill the supervisor; its launcher instead, where there is no pidfd of the supervisor itself yet."""
+    def _end_inside(self) -> None:
         if self._init_pidfd >= 0:
-            send_signal(self._init_pidfd, signal.SIGKILL)
+            self.end_inside()
         elif self._launcher is not None:
-            self._launcher.kill()
+            self._launcher.kill()  # the supervisor has not said yet that it is there, so nothing was started by it
 
     async def _close(self) -> None:
         if self._losing is not None:
@@ -376,7 +373,7 @@ class SupervisedSandbox(ABC):
             self._ready.cancel()
         self._hang_up()
         try:
-            self.end_inside()
+            self._end_inside()
             await self._await_end()
         finally:
             if self._launcher is not None:
@@ -401,7 +398,8 @@ class SupervisedSandbox(ABC):
                         await process.wait()
                 return
             except TimeoutError:
-                self.kill_supervisor()
+                if self._init_pidfd >= 0:
+                    send_signal(self._init_pidfd, signal.SIGKILL)
                 if self._launcher is not None:
                     self._launcher.kill()
                 for process in self._processes.values():
