@@ -1,0 +1,64 @@
+"""What the repository says about itself is so: lock files, the README's tables, the tour."""
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+
+
+def pins(lock: Path) -> dict[str, set[str]]:
+    """Every pinned requirement of a lock file, with the versions it may have on one Python or another."""
+    found: dict[str, set[str]] = {}
+    for requirement in lock.read_text().replace("\\\n", " ").splitlines():
+        match = re.fullmatch(
+            r"([a-z0-9-]+)==([^ ;]+)(?: ;[^\n]*?)?((?: +--hash=sha256:[0-9a-f]{64})+) *", requirement
+        )
+        assert match, f"{lock.name}: not pinned with a hash: {requirement[:100]}"
+        found.setdefault(match[1], set()).add(match[2])
+    return found
+
+
+def test_there_are_the_four_lock_files() -> None:
+    assert [lock.stem for lock in LOCKS] == ["dev", "kernel-bash-test", "kernel-default", "service"]
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
+def test_a_lock_file_pins_everything_and_names_no_place(lock: Path) -> None:
+    assert pins(lock)
+    assert not re.search(r"://|--(?!hash=)", lock.read_text())
+
+
+def test_development_adds_to_the_service_and_changes_nothing() -> None:
+    service, dev = pins(ROOT / "requirements/service.txt"), pins(ROOT / "requirements/dev.txt")
+    assert {name: dev.get(name) for name in service} == service
+
+
+def test_the_service_locks_what_the_package_depends_on() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    locked = pins(ROOT / "requirements/service.txt")
+    for dependency in project["dependencies"]:
+        name = re.split(r"[<>=!~; ]", dependency, maxsplit=1)[0]
+        assert name.replace("_", "-").lower() in locked
+
+
+def test_the_readme_lists_every_part_of_the_package() -> None:
+    readme = (ROOT / "README.md").read_text()
+    package = ROOT / "src" / "cellhouse"
+    for part in package.iterdir():
+        if part.name.startswith("__") or part.name == "py.typed":
+            continue
+        assert f"`src/cellhouse/{part.name}`" in readme, f"README.md: the table of folders lacks {part.name}"
+
+
+def test_the_tour_holds_what_it_promises() -> None:
+    code = (ROOT / "examples" / "tour.py").read_text()
+    tree = ast.parse(code)
+    assert isinstance(tree.body[-1], ast.Expr), "the last line must be a value"
+    assert code.count("plt.show()") == 2
+    for part in ("print(", "display(table)", "tqdm(", ".write_text("):
+        assert part in code
