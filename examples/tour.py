@@ -25,12 +25,12 @@ plt.show()
 
 # A progress bar rewrites its line; in the result only its last state is left.
 primes = []
-for candidate in tqdm(range(2, 5_000), desc="primes"):
+for candidate in tqdm(range(2, 20_000), desc="primes"):
     if all(candidate % prime for prime in primes if prime * prime <= candidate):
         primes.append(candidate)
 
 # A table: HTML for people, text for everyone else.
-table = pd.DataFrame({"below": [10, 100, 1_000, 5_000]})
+table = pd.DataFrame({"below": [10, 100, 1_000, 10_000]})
 table["primes"] = [sum(prime < limit for prime in primes) for limit in table["below"]]
 table["share"] = (table["primes"] / table["below"]).round(3)
 display(table)
