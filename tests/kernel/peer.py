@@ -30,12 +30,12 @@ def ready(socket_type: bytes = b"ROUTER") -> bytes:
     return frame(body, COMMAND)
 
 
-class Ends:
-    """A connection, what it handed on, and the peer's socket."""
+class Taken:
+    """A connection, and what it handed on."""
 
-    def __init__(self, peer: socket.socket) -> None:
-        self.peer = peer
-        self.connection: ZmtpConnection
+    connection: ZmtpConnection
+
+    def __init__(self) -> None:
         self.messages: list[list[bytes]] = []
         self.sizes: list[int] = []
         self.closings: list[ZmtpError | None] = []
@@ -51,6 +51,26 @@ class Ends:
     def was_closed(self, error: ZmtpError | None) -> None:
         self.closings.append(error)
         self.closed.set()
+
+    async def messages_are(self, count: int) -> Sequence[list[bytes]]:
+        async with asyncio.timeout(SECONDS):
+            while len(self.messages) < count:
+                self._changed.clear()
+                await self._changed.wait()
+        return self.messages
+
+    async def ended(self) -> ZmtpError | None:
+        async with asyncio.timeout(SECONDS):
+            await self.closed.wait()
+        return self.closings[0]
+
+
+class Ends(Taken):
+    """Both ends of a connection: ours, and the peer's socket."""
+
+    def __init__(self, peer: socket.socket) -> None:
+        super().__init__()
+        self.peer = peer
 
     async def say(self, data: bytes) -> None:
         async with asyncio.timeout(SECONDS):
@@ -73,18 +93,6 @@ class Ends:
         await self.hear(head[1])
         async with asyncio.timeout(SECONDS):
             await self.connection.ready()
-
-    async def messages_are(self, count: int) -> Sequence[list[bytes]]:
-        async with asyncio.timeout(SECONDS):
-            while len(self.messages) < count:
-                self._changed.clear()
-                await self._changed.wait()
-        return self.messages
-
-    async def ended(self) -> ZmtpError | None:
-        async with asyncio.timeout(SECONDS):
-            await self.closed.wait()
-        return self.closings[0]
 
 
 @asynccontextmanager
