@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ PROTOCOL_VERSION = "5.4"
 MAX_HEADER_BYTES = 65_536
 MAX_METADATA_BYTES = 4 << 20
 MAX_NAME_CHARS = 256
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class BadMessage(Exception):
@@ -100,6 +102,6 @@ def _small_object(what: str, raw: memoryview, limit: int) -> dict[str, Any]:
 
 
 def _name(what: str, value: object) -> str:
-    if not isinstance(value, str) or len(value) > MAX_NAME_CHARS:
+    if not isinstance(value, str) or len(value) > MAX_NAME_CHARS or _SURROGATE.search(value):
         raise BadMessage(f"a {what} that is no string of at most {MAX_NAME_CHARS} characters")
     return value
