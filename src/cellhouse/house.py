@@ -41,10 +41,11 @@ from cellhouse.runtime import (
     RuntimeHost,
     RuntimeStore,
     Settings,
+    outputs,
 )
-from cellhouse.runtime import outputs
-from cellhouse.runtime.following import follow
-from cellhouse.runtime.in_process import find_log
+from cellhouse.runtime.host import ExecutionReader
+from cellhouse.runtime.once import find_log, known_execution
+from cellhouse.runtime.recorded import Recorded
 from cellhouse.runtime.session_log import read_session_log
 from cellhouse.runtime.state import own_state_dir
 
@@ -61,7 +62,11 @@ class House:
     """
 
     def __init__(
-        self, state_dir: Path | str | None = None, *, settings: Settings | None = None, clock: Clock | None = None
+        self,
+        state_dir: Path | str | None = None,
+        *,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
         self._settings = settings or Settings(
@@ -71,6 +76,7 @@ class House:
         self._creating: set[str] = set()
         self._journal: Journal
         self._store: RuntimeStore
+        self._recorded: Recorded
         self._evictor: asyncio.Task[None] | None = None
         self._open = False
 
@@ -89,6 +95,7 @@ class House:
             durability=self._settings.durability,
         )
         self._store = RuntimeStore(state / "runtimes", self._clock)
+        self._recorded = Recorded(self._journal)
         self._store.reap()
         self._evictor = asyncio.get_running_loop().create_task(self._evict_now_and_then(), name="evict")
         self._open = True
@@ -108,14 +115,18 @@ class House:
         self._evictor.cancel()
         await asyncio.wait([self._evictor])
         hosts, self._hosts = self._hosts, {}
-        await asyncio.gather(*(host.close(Ending.RUNTIME_LOST, "the house was closed") for host in hosts.values()))
+        await asyncio.gather(
+            *(host.close(Ending.RUNTIME_LOST, "the house was closed") for host in hosts.values())
+        )
         for runtime in hosts:
             self._store.mark_closed(runtime)
         await self._journal.close()
 
     # runtimes
 
-    async def create_runtime(self, spec: RuntimeSpec | None = None, *, runtime_id: str | None = None) -> Runtime:
+    async def create_runtime(
+        self, spec: RuntimeSpec | None = None, *, runtime_id: str | None = None
+    ) -> Runtime:
         """A new runtime, ready. ALREADY_EXISTS, FAILED_PRECONDITION (walls or environment that can't be had)."""
         self._check_open()
         spec = spec or RuntimeSpec()
@@ -221,22 +232,21 @@ class House:
         """
         self._check_open()
         target = request.check(self._settings.session)
-        host = self._host(target if isinstance(target, RuntimeName) else target.runtime_name)
+        runtime = target if isinstance(target, RuntimeName) else target.runtime_name
+        wait_timeout = request.wait_timeout or self._settings.session.wait_timeout
+        if (
+            runtime.runtime not in self._hosts
+            and (known := known_execution(self._journal, request)) is not None
+        ):
+            return ExecutionHandle(self._recorded, known, attached=True, wait_timeout=wait_timeout)
+        host = self._host(runtime)
         submitted = await host.execute(request)
-        return ExecutionHandle(
-            host,
-            submitted.name,
-            attached=submitted.attached,
-            wait_timeout=request.wait_timeout or self._settings.session.wait_timeout,
-        )
+        return ExecutionHandle(host, submitted.name, attached=submitted.attached, wait_timeout=wait_timeout)
 
     async def get_execution(self, name: str) -> ExecuteCodeResult:
         """The snapshot while it runs, the result after, also of a runtime that is gone."""
         execution = ExecutionName.parse(name)
-        host = self._hosts.get(execution.runtime)
-        if host is not None:
-            return await host.snapshot(execution)
-        return self._recorded(execution)
+        return await self._reader(execution).snapshot(execution)
 
     def events(
         self, name: str, *, after: int = 0, late: bool = False, tails: bool = False
@@ -245,20 +255,17 @@ class House:
         execution = ExecutionName.parse(name)
         if after < 0:
             raise InvalidArgument.of_field("after", f"{after} is no event number; it takes 0 or more")
-        host = self._hosts.get(execution.runtime)
-        if host is not None:
-            return host.follow(execution, after=after, late=late, tails=tails)
-        return follow(find_log(self._journal, execution), after=after)
+        return self._reader(execution).follow(execution, after=after, late=late, tails=tails)
 
     async def cancel(self, name: str) -> None:
         """Interrupt the execution, or end it where it still waits. Nothing happens where it has ended."""
         execution = ExecutionName.parse(name)
-        await self._host(execution.runtime_name).cancel(execution)
+        await self._reader(execution).cancel(execution)
 
     async def provide_input(self, name: str, value: str) -> None:
         """Answer an `inputRequested`. FAILED_PRECONDITION where nothing is asked."""
         execution = ExecutionName.parse(name)
-        await self._host(execution.runtime_name).provide_input(execution, value)
+        await self._reader(execution).provide_input(execution, value)
 
     def list_executions(self, session: str, *, page_size: int = 100, page_token: str = "") -> Any:
         """A page of the session's executions, oldest first."""
@@ -307,11 +314,8 @@ class House:
     def _log(self, execution: ExecutionName) -> ExecutionLog:
         return find_log(self._journal, execution)
 
-    def _recorded(self, execution: ExecutionName) -> ExecuteCodeResult:
-        result = self._log(execution).finished
-        if result is None:
-            raise NotFound(f"{execution} has no result", reason=CallReason.NO_SUCH_EXECUTION)
-        return result
+    def _reader(self, execution: ExecutionName) -> ExecutionReader:
+        return self._hosts.get(execution.runtime) or self._recorded
 
     def _host(self, name: RuntimeName) -> RuntimeHost:
         host = self._hosts.get(name.runtime)
@@ -323,9 +327,7 @@ class House:
                 f"{name} is over: its kernels are gone, its records and files can still be read. Create a new runtime",
                 reason=CallReason.RUNTIME_DELETED,
             )
-        raise NotFound(
-            f"there is no runtime {name}; create it first", reason=CallReason.NO_SUCH_RUNTIME
-        )
+        raise NotFound(f"there is no runtime {name}; create it first", reason=CallReason.NO_SUCH_RUNTIME)
 
     def _session_logs(self, runtime: str) -> Path:
         return self._settings.state_dir / "sessions" / runtime

@@ -70,7 +70,7 @@ class Play:
         self._wanted: list[str] = []
 
     async def step(self, step: dict[str, Any]) -> None:
-        await getattr(self, f"_do_{step['do']}")(step)
+        await getattr(self, f"_do_{step['do'].lower()}")(step)
 
     async def gather(self) -> list[dict[str, Any]]:
         """Read everything after the last step: what came late counts too."""
@@ -86,9 +86,7 @@ class Play:
         name = str(handle.name)
         result = (await self._house.get_execution(name)).to_wire()
         last = await self._last_event(name)
-        result["_events"] = [
-            event.to_wire() async for event in self._upto(name, last)
-        ]
+        result["_events"] = [event.to_wire() async for event in self._upto(name, last)]
         result["_bundles"] = {
             str(output.get("index", 0)): await self._house.get_bundle(name, output.get("index", 0))
             for output in result.get("richOutputs", [])
@@ -137,13 +135,15 @@ class Play:
         await self._handle(step).cancel()
 
     async def _do_disconnect(self, step: dict[str, Any]) -> None:
-        self._asked.pop(step["as"], None)  # a caller that lets go of its handle: nothing to be said to the house
+        self._asked.pop(
+            step["as"], None
+        )  # a caller that lets go of its handle: nothing to be said to the house
 
     async def _do_attach(self, step: dict[str, Any]) -> None:
         async for event in self._handle(step).events(after=step.get("after", 0)):
             self._asked[step["as"]] = event.seq
 
-    async def _do_waitInput(self, step: dict[str, Any]) -> None:
+    async def _do_waitinput(self, step: dict[str, Any]) -> None:
         after = self._asked.get(step["as"], 0)
         async with asyncio.timeout(WAIT_SECONDS):
             async for event in self._handle(step).events(after=after):
@@ -155,7 +155,7 @@ class Play:
     async def _do_input(self, step: dict[str, Any]) -> None:
         await self._handle(step).provide_input(step["text"])
 
-    async def _do_newSession(self, step: dict[str, Any]) -> None:
+    async def _do_newsession(self, step: dict[str, Any]) -> None:
         self._sessions += 1
         self._session = f"s{self._sessions}"
 

@@ -38,22 +38,32 @@ def _root(
 
 @app.command()
 def run(
-    file: Annotated[str | None, typer.Argument(metavar="FILE.py | -", help="The code; - reads standard input.")] = None,
+    file: Annotated[
+        str | None, typer.Argument(metavar="FILE.py | -", help="The code; - reads standard input.")
+    ] = None,
     code: Annotated[str | None, typer.Option("-c", metavar="CODE", help="The code itself.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one ExecuteCodeResult and nothing else.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one ExecuteCodeResult and nothing else.")
+    ] = False,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Interrupt the code after this long, then kill it.")
+        float | None,
+        typer.Option(metavar="SECONDS", help="Interrupt the code after this long, then kill it."),
     ] = None,
     isolation: Annotated[
-        str | None, typer.Option(metavar="LEVEL", help="bubblewrap (default), or none, which must be asked for.")
+        str | None,
+        typer.Option(metavar="LEVEL", help="bubblewrap (default), or none, which must be asked for."),
     ] = None,
     kernel: Annotated[str | None, typer.Option(metavar="NAME", help="A kernel of the environment.")] = None,
-    environment: Annotated[str, typer.Option(metavar="NAME", help="The environment the code runs in.")] = "default",
+    environment: Annotated[
+        str, typer.Option(metavar="NAME", help="The environment the code runs in.")
+    ] = "default",
     inputs: Annotated[
-        list[Path] | None, typer.Option("--input", metavar="FILE", help="Copy into /content first; may be repeated.")
+        list[Path] | None,
+        typer.Option("--input", metavar="FILE", help="Copy into /content first; may be repeated."),
     ] = None,
     save: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Export rich outputs and the files made into this directory.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Export rich outputs and the files made into this directory."),
     ] = None,
 ) -> None:
     """Run code in a fresh sandbox. Exit status: 0 it ran, 1 it raised, 2 usage, 3 anything else."""

@@ -13,11 +13,15 @@ from cellhouse.runtime.state import state_root
 
 FAILED, OTHER = 1, 3
 
-app = typer.Typer(help="Check the records of a state directory, or rebuild their index.", no_args_is_help=True)
+app = typer.Typer(
+    help="Check the records of a state directory, or rebuild their index.", no_args_is_help=True
+)
 
 StateDir = Annotated[
     Path | None,
-    typer.Option("--state-dir", metavar="DIR", help="The state directory of the house; its `journal` is meant."),
+    typer.Option(
+        "--state-dir", metavar="DIR", help="The state directory of the house; its `journal` is meant."
+    ),
 ]
 
 
@@ -37,7 +41,10 @@ def rebuild(state_dir: StateDir = None) -> None:
 def _with_journal(state_dir: Path | None, action):  # type: ignore[no-untyped-def]
     directory = (state_dir or state_root()) / "journal"
     if not directory.is_dir():
-        typer.echo(f"cellhouse journal: {directory} does not exist; name a state directory with --state-dir", err=True)
+        typer.echo(
+            f"cellhouse journal: {directory} does not exist; name a state directory with --state-dir",
+            err=True,
+        )
         raise typer.Exit(2)
 
     async def act():  # type: ignore[no-untyped-def]

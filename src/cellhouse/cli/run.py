@@ -46,7 +46,9 @@ async def run_code(options: RunOptions) -> int:
     """Run it, show it, export what was asked for; the exit status. Raises CellhouseError for the call's errors."""
     show = None if options.json else Show()
     async with House() as house:
-        spec = RuntimeSpec(environment=options.environment, kernel=options.kernel, isolation=options.isolation)
+        spec = RuntimeSpec(
+            environment=options.environment, kernel=options.kernel, isolation=options.isolation
+        )
         runtime = await house.create_runtime(spec)
         for name, path in options.inputs.items():
             await house.put_file(runtime.name, name, _blocks(path))

@@ -23,9 +23,9 @@ def main() -> None:
     warnings.filterwarnings("ignore", message="Message serialization failed")
 
     import zmq
-    from IPython.core.interactiveshell import InteractiveShell
     from ipykernel import iostream
     from ipykernel.kernelapp import IPKernelApp
+    from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
     if hasattr(InteractiveShell, "_tee"):

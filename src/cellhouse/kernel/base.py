@@ -72,7 +72,9 @@ class KernelInfo:
 class KernelStartFailed(Exception):
     """The kernel did not come up. `log` is the end of what its process wrote, at most 8,192 characters."""
 
-    def __init__(self, message: str, *, log: str = "", exit_status: int | None = None, signal: int | None = None):
+    def __init__(
+        self, message: str, *, log: str = "", exit_status: int | None = None, signal: int | None = None
+    ):
         super().__init__(message)
         self.log = log
         self.exit_status = exit_status

@@ -13,6 +13,7 @@ SETTLE_SECONDS = 5.0
 SETTLE_AT_MOST = 60.0
 EXIT_SECONDS = 5.0
 STRAGGLER_SECONDS = 0.1
+LAST_LOOK_SECONDS = 0.05
 DEATH_SECONDS = 5.0
 MAX_LEFTOVERS = 4096
 PROMPT_CHARS = 8192
@@ -123,20 +124,23 @@ class Conversation:
             if item is None:
                 for step in self._time_passed():
                     yield step
-                if self._settled_late():
+                if not self._settled_late():
+                    continue
+                # The loop itself may have been held up: what stands in the sockets by now gets one more moment.
+                item = await kernel.receive(LAST_LOOK_SECONDS)
+                if item is None:
                     break
-                continue
             if isinstance(item, Died):
                 died = item
                 break
             for step in self._take(item):
                 yield step
         asked_exit = self._asked_exit()
-        async for step in self._leftovers(died, asked_exit):
-            if isinstance(step, Died):
-                died = step
+        async for left in self._leftovers(died, asked_exit):
+            if isinstance(left, Died):
+                died = left
             else:
-                yield step
+                yield left
         for step in self._accounts(died):
             yield step
         yield End(self._reply, self._idle, died, self._trouble, asked_exit)
@@ -227,7 +231,9 @@ class Conversation:
         now = self._loop.time()
         if self._input_until is not None and now >= self._input_until:
             self._end_input()
-            yield Remark("INPUT_UNANSWERED", f"nobody answered within {self.input_seconds:g} s: the code got EOFError")
+            yield Remark(
+                "INPUT_UNANSWERED", f"nobody answered within {self.input_seconds:g} s: the code got EOFError"
+            )
         if self.wake_at is not None and now >= self.wake_at:
             self.wake_at = None
             yield Tick()
@@ -269,6 +275,9 @@ class Conversation:
         if lost and died is None:  # a death cuts the sequence by itself
             yield Remark("OUTPUT_LOST", f"{lost} messages of the kernel never arrived")
         if died is None and self._reply is not None and not self._idle:
-            yield Remark("IOPUB_LOST", f"no idle status within {self.settle_seconds:g} s of the reply: output may be missing")
+            yield Remark(
+                "IOPUB_LOST",
+                f"no idle status within {self.settle_seconds:g} s of the reply: output may be missing",
+            )
         if died is None and self._reply is None and self._idle:
             yield Remark("REPLY_LOST", f"no reply within {self.settle_seconds:g} s of the idle status")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from cellhouse.files import HostileDir
+from cellhouse.files import FileError, HostileDir
 from cellhouse.kernel.base import (
     Died,
     KernelGone,
@@ -36,7 +36,6 @@ REPLY_BYTES = 16 << 20
 START_SECONDS = 60.0
 LOG_CHARS = 8192
 MAX_UNSENT_BYTES = 32 << 20
-DEATH_DRAIN_SECONDS = 0.1
 CLOSE_GRACE_SECONDS = 2.0
 _POLL_SECONDS = 0.003
 _RETRY_SECONDS = 0.05
@@ -74,7 +73,13 @@ class JupyterKernel:
     """
 
     def __init__(
-        self, launch: Launch, *, host_dir: Path, inside_dir: str, spawn: Spawn, start_seconds: float = START_SECONDS
+        self,
+        launch: Launch,
+        *,
+        host_dir: Path,
+        inside_dir: str,
+        spawn: Spawn,
+        start_seconds: float = START_SECONDS,
     ) -> None:
         self.info = KernelInfo()
         self._launch = launch
@@ -90,11 +95,10 @@ class JupyterKernel:
         self._pipes: list[PipeReader] = []
         self._process: KernelProcess | None = None
         self._dir_fd = -1
-        self._death: asyncio.Task[None] | None = None
-        self._all_closed = asyncio.Event()
         self._closed = False
         self._closing: asyncio.TimerHandle | None = None
         self._log = ""
+        self._complaint = ""
 
     # life
 
@@ -106,8 +110,12 @@ class JupyterKernel:
             log = self._log_tail()
             await self.close()
             raise KernelStartFailed(
-                f"kernel {self._launch.name!r} did not answer within {self._start_seconds:g} s", log=log
+                f"kernel {self._launch.name!r} did not answer within {self._start_seconds:g} s{self._complaint}",
+                log=log,
             ) from None
+        except (OSError, FileError) as error:
+            await self.close()
+            raise KernelStartFailed(f"kernel {self._launch.name!r} could not be started: {error}") from None
         except BaseException:
             await self.close()
             raise
@@ -153,6 +161,7 @@ class JupyterKernel:
                 except OSError:  # bound, but not yet listening
                     connection = None
                 except ZmtpError as error:
+                    await self._dying()
                     raise KernelStartFailed(
                         f"kernel {self._launch.name!r}, channel {name}: {error}", log=self._log_tail()
                     ) from None
@@ -211,21 +220,33 @@ class JupyterKernel:
                     case Message(channel="shell", msg_type="kernel_info_reply"):
                         reply = item
                     case RawText():
-                        self._log = (self._log_tail() + item.data.decode("utf-8", "replace"))[-LOG_CHARS:]
+                        self._remember(item)
+                    case Trouble(fatal=False):
+                        self._complaint = f"; {item.text}"
                     case Trouble() | Died():
-                        self._check_alive()
+                        await self._dying()
                         raise KernelStartFailed(
-                            f"kernel {self._launch.name!r} failed while starting: {item}", log=self._log_tail()
+                            f"kernel {self._launch.name!r} failed while starting: {item}",
+                            log=self._log_tail(),
                         )
         self.info = _kernel_info(reply)
 
+    def _remember(self, text: RawText) -> None:
+        self._log = (self._log + text.data.decode("utf-8", "replace"))[-LOG_CHARS:]
+
     def _log_tail(self) -> str:
-        """What the process wrote so far, end first kept; takes raw text out of the inbox."""
+        """The end of what the process wrote so far; empties the inbox, so only for a start that failed."""
         self.drain()
         while (item := self._inbox.get_nowait()) is not None:
             if isinstance(item, RawText):
-                self._log = (self._log + item.data.decode("utf-8", "replace"))[-LOG_CHARS:]
+                self._remember(item)
         return self._log
+
+    async def _dying(self) -> None:
+        """Where a channel breaks because the process ends, that end is the better word."""
+        if self._process is not None:
+            await asyncio.wait([self._process.exited], timeout=CLOSE_GRACE_SECONDS)
+            self._check_alive()
 
     def _check_alive(self) -> None:
         if self._process is None or not self._process.exited.done():
@@ -249,10 +270,6 @@ class JupyterKernel:
         if self._process is not None:
             self._process.signal(signal.SIGKILL, True)
             await asyncio.wait([self._process.exited])
-        if self._death is not None:
-            self._death.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._death
         for connection in self._connections.values():
             connection.abort()
         for pipe in self._pipes:
@@ -263,10 +280,9 @@ class JupyterKernel:
             self._remove_directory()
 
     def _remove_directory(self) -> None:
-        with contextlib.suppress(OSError):  # a hostile neighbour may have moved it; it goes with the runtime
-            for name in os.listdir(f"/proc/self/fd/{self._dir_fd}"):
-                with contextlib.suppress(OSError):
-                    os.unlink(name, dir_fd=self._dir_fd)
+        with contextlib.suppress(OSError, FileError):  # what resists goes with the runtime
+            with contextlib.closing(HostileDir.open(f"/proc/self/fd/{self._dir_fd}/.")) as directory:
+                directory.clear()
             os.rmdir(self._host_dir)
         os.close(self._dir_fd)
         self._dir_fd = -1
@@ -331,8 +347,6 @@ class JupyterKernel:
 
     def _channel_closed(self, name: str, error: ZmtpError | None) -> None:
         self._open.discard(name)
-        if not self._open:
-            self._all_closed.set()
         if self._closed or (self._process is not None and self._process.exited.done()):
             return
         if error is not None and error.oversized:
@@ -350,10 +364,8 @@ class JupyterKernel:
             self._inbox.put(trouble, 0)
 
     def _hold(self) -> None:
-        # What a dead process left in its sockets is bounded, and must be read to know that it ended.
-        if self._death is None:
-            for name in self._open:
-                self._connections[name].pause()
+        for name in self._open:
+            self._connections[name].pause()
         for pipe in self._pipes:
             pipe.pause()
 
@@ -366,24 +378,20 @@ class JupyterKernel:
     # death
 
     def _exited(self) -> None:
+        """Everything that left the process comes first, then `Died`, then nothing: what a child that inherited
+        a descriptor writes later is not awaited."""
         if self._closed:
             return
-        self._death = asyncio.get_running_loop().create_task(self._bury())
-        for name in self._open:
-            self._connections[name].resume()
-
-    async def _bury(self) -> None:
-        """Everything that left the process comes first, then `Died`."""
         assert self._process is not None
-        end = self._process.exited.result()
-        waits = [asyncio.ensure_future(self._all_closed.wait())] if self._open else []
-        waits += [asyncio.ensure_future(pipe.ended.wait()) for pipe in self._pipes]
-        if waits:
-            # A child that inherited a descriptor may hold it open: what it writes later is not ours to await.
-            _, pending = await asyncio.wait(waits, timeout=DEATH_DRAIN_SECONDS)
-            for wait in pending:
-                wait.cancel()
+        for connection in self._connections.values():
+            connection.drain()
         self.drain()
+        self._open.clear()
+        for connection in self._connections.values():
+            connection.abort()
+        for pipe in self._pipes:
+            pipe.close()
+        end = self._process.exited.result()
         self._inbox.put(Died(end.exit_status, end.signal, end.cpu_seconds, end.peak_memory_bytes), 0)
 
 

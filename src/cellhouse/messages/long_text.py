@@ -7,9 +7,7 @@ from collections.abc import Iterator
 
 CHUNK_BYTES = 65_536
 
-_STRING = re.compile(
-    rb'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+', re.DOTALL
-)
+_STRING = re.compile(rb'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+', re.DOTALL)
 _ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 _ANY_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _BACKSLASH = 0x5C

@@ -95,7 +95,7 @@ def _put_back(value: object, mark: str, long: list[LongText]) -> None:
     stack: list[object] = [value]
     while stack:
         parent = stack.pop()
-        items = parent.items() if isinstance(parent, dict) else enumerate(parent)  # type: ignore[arg-type, var-annotated]
+        items = parent.items() if isinstance(parent, dict) else enumerate(parent)  # type: ignore[arg-type]
         for key, child in list(items):
             if isinstance(child, dict | list):
                 stack.append(child)

@@ -6,7 +6,17 @@ import mimetypes
 import os
 from datetime import UTC, datetime
 
-from cellhouse.files import exact_name, unescape_name, Change, FileError, HostileDir, Snapshot, SnapshotLimits, changes, snapshot
+from cellhouse.files import (
+    exact_name,
+    unescape_name,
+    Change,
+    FileError,
+    HostileDir,
+    Snapshot,
+    SnapshotLimits,
+    changes,
+    snapshot,
+)
 from cellhouse.model import Artifact, rfc3339
 
 INLINE_BYTES = 2 << 20
