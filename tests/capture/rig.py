@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cellhouse.capture import DisplayRegistry, Recorder
+from cellhouse.capture import Captured, DisplayRegistry, Recorder
 from cellhouse.files import DiskFull, HostileDir
 from cellhouse.messages import LongText, Message
 from cellhouse.model import CaptureLimits, Event, TailFrame
@@ -138,6 +138,21 @@ def rig(path: Path, **limits: Any) -> Iterator[Rig]:
         yield made
     finally:
         made.content.close()
+
+
+def settled(made: Rig, *, reply_error: bool = False) -> Captured:
+    made.recorder.settle(reply_error=reply_error)
+    return made.recorder.captured()
+
+
+def reasons(captured: Captured) -> list[str | None]:
+    outputs = captured.rich_outputs
+    assert [output.index for output in outputs] == list(range(len(outputs)))
+    return [str(output.error_info.reason) if output.error_info else None for output in outputs]
+
+
+def noticed(captured: Captured) -> list[str]:
+    return [notice.reason for notice in captured.notices]
 
 
 def message(msg_type: str, content: Mapping[str, Any] | None = None, **fields: Any) -> Message:

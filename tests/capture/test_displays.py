@@ -14,15 +14,15 @@ from tests.capture.rig import (
     display,
     html,
     long,
+    noticed,
     out,
+    reasons,
     rig,
+    settled,
     text_display,
     update,
     value,
 )
-from tests.capture.test_recorder import noticed, reasons, settled
-
-NEXT = NAME[:-1] + "2"
 
 
 def rich(text: object) -> dict[str, object]:
@@ -98,7 +98,7 @@ def test_what_waits_is_bounded(tmp_path: Path) -> None:
         assert len(made.sink.of_type("displayUpdated")) == 24
         for i in range(5_000):
             made.feed(update(rich(f"{i}"), f"{i % 40}"))
-        assert len(made.recorder._updates._heap) < 200
+        assert len(made.recorder._outputs._updates._heap) < 200
         settled(made)
         assert made.bundle(39)["data"]["text/html"] == "4999"
 
@@ -241,6 +241,19 @@ def test_case_update_text_only(tmp_path: Path) -> None:
         captured = settled(made)
         assert captured.stdout == "second\n42\non\n"
         assert captured.rich_outputs == ()
+        assert captured.notices == ()
+
+
+def test_a_display_of_nothing_keeps_a_place_for_its_updates(tmp_path: Path) -> None:
+    with rig(tmp_path) as made:
+        made.feed(out("a\n"), display({}, "text"), display({}, "rich"), out("10%\r20%\n"))
+        assert made.recorder.captured().stdout == "a\n20%\n"
+        made.feed(update({"text/plain": "shown"}, "text"), update({"text/html": "<b>"}, "rich"))
+        made.feed(update({"text/plain": "last"}, "text"))
+        captured = settled(made)
+        assert captured.stdout == "a\nlast\n20%\n"
+        assert made.sink.raw("stdout") == "a\n10%\r20%\nshown\nlast\n"
+        assert reasons(captured) == [None]
         assert captured.notices == ()
 
 

@@ -156,7 +156,7 @@ def test_any_sequence_of_messages(
         kinds = made.sink.types()
         last = len(kinds) - kinds[::-1].index("late") if "late" in kinds else 0
         assert kinds.count("late") == 0 or set(kinds[kinds.index("late") : last]) == {"late"}
-        indexes = [event["index"] if "index" in event else 0 for event in made.sink.of_type("display")]
+        indexes = [event.get("index", 0) for event in made.sink.of_type("display")]
         assert indexes == list(range(len(indexes)))
         noticed = [notice.reason for notice in captured.notices]
         assert kinds.count("notice") == len(noticed) <= made.limits.notices

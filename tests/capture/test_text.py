@@ -87,12 +87,28 @@ def test_a_slot_that_was_written_over_takes_nothing() -> None:
     assert made.render("x").text == ""
 
 
+def test_a_place_that_was_kept_is_not_written_over() -> None:
+    made, _, _ = stream()
+    place = made.keep_place()
+    say(made, "10%\r20%\n\x1b[A\x1b[2K30%\n")
+    assert made.render("x").text == "30%\n"
+    assert place is not None
+    assert made.fill(place, "value\n")
+    assert made.render("x").text == "value\n30%\n"
+    say(made, "half")
+    within = made.keep_place()
+    assert within is not None
+    assert made.fill(within, "!")
+    assert made.render("x").text == "value\n30%\nhalf!"
+
+
 def test_slots_are_bounded_in_number_and_size() -> None:
     made, _, _ = stream(limit=100)
     assert made.reserve("x" * (SLOT_CHARS + 1)) is None
     slots = [made.reserve("") for _ in range(SLOTS)]
     assert None not in slots
     assert made.reserve("") is None
+    assert made.keep_place() is None
     first = slots[0]
     assert first is not None
     assert not made.fill(first, "x" * (SLOT_CHARS + 1))
@@ -154,7 +170,7 @@ def test_a_full_disk_ends_a_spill_without_a_gap() -> None:
     spill.write(b"lost")
     sink.spills["stdout"].full = False
     spill.write(b"behind it")
-    assert (spill.kept, len(told.failed), sink.spills["stdout"].data) == (4, 1, b"kept")
+    assert (spill.kept, len(told.failed), bytes(sink.spills["stdout"].data)) == (4, 1, b"kept")
 
 
 def test_a_sink_that_keeps_less_ends_the_spill() -> None:

@@ -17,7 +17,8 @@ FAULTS: Final = 8
 CAUSE_CHARS: Final = 200
 """Faults of one bundle that are told, and characters of them all."""
 
-_SEPARATORS: Final = (",", ":")
+_STRICT: Final[dict[str, Any]] = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
+_encode: Final = json.JSONEncoder(**_STRICT).encode
 
 OutputType = Literal["display_data", "execute_result"]
 
@@ -34,7 +35,7 @@ class _LongString:
     def chunks(self) -> Iterator[bytes]:
         yield b'"'
         for part in text_chunks(self.text):
-            yield json.dumps(part, ensure_ascii=False)[1:-1].encode()
+            yield _encode(part)[1:-1].encode()
         yield b'"'
 
 
@@ -103,7 +104,7 @@ class Bundle:
             parts.append(f'"execution_count":{count if known else "null"},'.encode())
         parts.append(b'"data":{')
         for number, (name, value) in enumerate(held.items()):
-            parts.append(("," if number else "").encode() + json.dumps(name).encode() + b":")
+            parts.append(("," if number else "").encode() + _encode(name).encode() + b":")
             parts += value
         parts.append(b'},"metadata":')
         parts += self._metadata(content.get("metadata"))
@@ -159,13 +160,23 @@ def _string(value: str | LongText) -> list[_Part]:
     text = clean(value)
     if len(text) > INLINE_CHARS:
         return [_LongString(text)]
-    return [json.dumps(text, ensure_ascii=False).encode()]
+    return [_encode(text).encode()]
 
 
 def _json(value: Any) -> list[_Part]:
-    """A value as strict JSON. Long strings in it are put in where a mark that nobody can guess stands for them."""
+    """A value as strict JSON."""
     if isinstance(value, str | LongText):
         return _string(value)
+    try:
+        return [_utf8(_encode(value))]
+    except TypeError:
+        return _json_with_long_text(value)
+    except (ValueError, RecursionError):
+        raise InvalidValue("not strict JSON") from None
+
+
+def _json_with_long_text(value: Any) -> list[_Part]:
+    """Long text in it is put in where a mark that nobody can guess stands for it."""
     long: list[LongText] = []
     mark = secrets.token_hex(16)
 
@@ -176,25 +187,22 @@ def _json(value: Any) -> list[_Part]:
         return f"{mark}{len(long) - 1}"
 
     try:
-        text = json.dumps(
-            value, ensure_ascii=False, allow_nan=False, default=stand_in, separators=_SEPARATORS
-        )
-    except (TypeError, ValueError, RecursionError, OverflowError):
+        encoded = _utf8(json.JSONEncoder(**_STRICT, default=stand_in).encode(value))
+    except (TypeError, ValueError, RecursionError):
         raise InvalidValue("not strict JSON") from None
-    try:
-        encoded = text.encode()
-    except UnicodeEncodeError:
-        encoded = clean(text, backslash="\\\\").encode()
-    if not long:
-        return [encoded]
-    parts: list[_Part] = []
-    for number, piece in enumerate(encoded.split(b'"' + mark.encode())):
-        if number == 0:
-            parts.append(piece)
-            continue
+    first, *others = encoded.split(b'"' + mark.encode())
+    parts: list[_Part] = [first]
+    for piece in others:
         index, _, rest = piece.partition(b'"')
         parts += [b'"', long[int(index)].raw, b'"', rest]
     return parts
+
+
+def _utf8(document: str) -> bytes:
+    try:
+        return document.encode()
+    except UnicodeEncodeError:
+        return clean(document, backslash="\\\\").encode()
 
 
 def _merged(parts: list[_Part]) -> list[_Part]:

@@ -39,15 +39,22 @@ class Origin:
 class Showing:
     """One output that shows a display: a rich one by its index, or printed text by its slot, where it has one."""
 
-    __slots__ = ("_revision", "_size", "display", "index", "origin", "slot")
+    __slots__ = ("_revision", "_size", "display", "index", "line_end", "origin", "slot")
 
     def __init__(
-        self, display: "Display", origin: Origin, *, index: int = -1, slot: int | None = None
+        self,
+        display: "Display",
+        origin: Origin,
+        *,
+        index: int = -1,
+        slot: int | None = None,
+        line_end: str = "",
     ) -> None:
         self.display = display
         self.origin = origin
         self.index = index
         self.slot = slot
+        self.line_end = line_end  # what text needs behind it in that slot
         self._size = 0  # of the bundle of a recorded output; 0 where it was dropped
         self._revision = 0
 
@@ -104,6 +111,10 @@ class Display:
         if len(self.showings) > SHOWINGS:
             del self.showings[0]
             self.crowded = True
+
+    def hide(self, showing: Showing) -> None:
+        if showing in self.showings:
+            self.showings.remove(showing)
 
 
 class DisplayRegistry:

@@ -1,6 +1,6 @@
 """Events on their way to the log: within the budget for their text, then as passing tail frames."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from cellhouse.capture.decode import Piece
@@ -113,6 +113,9 @@ class Emitter:
 
     def stream(self, name: StreamName, piece: Piece, source: StreamSource | None) -> bool:
         """Text of a stream. False where its event was not logged; then it is in the next tail frame."""
+        if len(piece.text) > self._limits.event_chars:
+            logged = [self.stream(name, part, source) for part in self._parts(piece.text)]
+            return all(logged)
         if self.text_logged:
             event = StreamEvent(name=name, text=piece.text, source=source)
             if self.maybe(event, len(piece.data)):
@@ -123,6 +126,12 @@ class Emitter:
         if name not in self._waiting:
             self._waiting.append(name)
         return False
+
+    def _parts(self, text: str) -> Iterator[Piece]:
+        size = self._limits.event_chars
+        for start in range(0, len(text), size):
+            part = text[start : start + size]
+            yield Piece(part, part.encode())
 
     # Tail frames
 

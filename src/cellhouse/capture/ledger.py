@@ -16,6 +16,7 @@ DROPS: Final = 1_000
 
 _SHORT_NAME_CHARS: Final = 40
 _OBJECT_BYTES: Final = 64
+_TOO_MANY_NAMES: Final = Drop(DropReason.INVALID_OUTPUT, (("limitNamesBytes", str(NAMES_BYTES)),))
 
 Noted = Callable[[int, Written, int], None]
 """Told of each bundle that was written: index, what was written, revision."""
@@ -77,7 +78,7 @@ class Ledger:
         self._revisions.append(-1)
         self._dropped[index] = Drop(DropReason.INVALID_OUTPUT)
         if names is None:
-            self._set_dropped(index, Drop(DropReason.INVALID_OUTPUT, (("limitBytes", str(NAMES_BYTES)),)))
+            self._set_dropped(index, _TOO_MANY_NAMES)
         else:
             self._write(index, bundle)
         return index
@@ -87,9 +88,11 @@ class Ledger:
         if self._omitted and index == len(self._mime_types) - 1:
             return  # it stands for many
         names = self._remembered(bundle.mime_types)
-        if names is not None:
+        if names is None:
+            self._set_dropped(index, _TOO_MANY_NAMES)
+        else:
             self._mime_types[index] = names
-        self._write(index, bundle)
+            self._write(index, bundle)
 
     def clear(self) -> None:
         """Everything so far was cleared by the code. The entry that stands for others stays."""

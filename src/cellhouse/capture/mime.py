@@ -4,6 +4,7 @@ import binascii
 import re
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
+from functools import lru_cache
 from typing import Any, Final
 
 from cellhouse.messages import LongText, text_chunks
@@ -55,6 +56,7 @@ class InvalidValue(ValueError):
     """A value is not what its MIME type asks for; the message says what it is not."""
 
 
+@lru_cache(maxsize=512)
 def kind_of(mime_type: str) -> Kind:
     """Image, audio, video and the like are base64 (Jupyter messaging 5.4), but SVG is text; `*+json` is JSON."""
     name = mime_type.partition(";")[0].strip().lower()

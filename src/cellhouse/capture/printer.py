@@ -121,10 +121,14 @@ class Printer:
         self._count("stdout", pieces(text + "\n"), source)
         return slot
 
-    def replace(self, slots: Iterable[int | None], text: str) -> list[bool]:
-        """Puts other text into slots of stdout: for each, whether it could take it. It is not counted yet."""
-        stdout, folded = self._streams["stdout"], fold(text) if len(text) <= SLOT_CHARS else None
-        return [slot is not None and folded is not None and stdout.fill(slot, folded) for slot in slots]
+    def keep_place(self) -> int | None:
+        """A place in stdout for a line that may come later."""
+        self._before("stdout")
+        return self._streams["stdout"].keep_place()
+
+    def replace(self, slot: int | None, text: str) -> bool:
+        """Puts other text into a slot of stdout, if there is one that can take it. It is not counted yet."""
+        return slot is not None and len(text) <= SLOT_CHARS and self._streams["stdout"].fill(slot, fold(text))
 
     def count_line(self, text: str, source: StreamSource) -> None:
         """A line of stdout that slots show."""
@@ -135,7 +139,7 @@ class Printer:
         value = self._value
         if name == "stdout" and value is not None and not value.placed:
             value.placed = True
-            value.place = self._streams["stdout"].reserve()
+            value.place = self._streams["stdout"].keep_place()
 
     def _count(self, name: StreamName, text: Iterable[Piece], source: StreamSource | None) -> None:
         """Text that a slot shows."""
@@ -190,7 +194,7 @@ class Printer:
         fresh_line = stderr.at_line_start
         if self._error is None:
             report = text.report(self._pointer("traceback"), self._keep_traceback)
-            place = stderr.reserve()
+            place = stderr.keep_place()
             self._error = _FirstError(report, text if size <= HELD_ERROR_BYTES else None, place, fresh_line)
             self._log_error(report)
             return

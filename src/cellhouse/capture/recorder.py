@@ -6,46 +6,30 @@ from typing import Any, Final
 
 from cellhouse.capture.bundle import Bundle
 from cellhouse.capture.decode import ByteDecoder, TextCleaner, clean, cleaned
-from cellhouse.capture.displays import (
-    SHOWINGS,
-    Display,
-    DisplayRegistry,
-    Origin,
-    Showing,
-    bundle_note,
-    display_id_of,
-)
+from cellhouse.capture.displays import DisplayRegistry, display_id_of
 from cellhouse.capture.emit import Emitter
 from cellhouse.capture.late import LateRecorder
-from cellhouse.capture.ledger import Ledger
 from cellhouse.capture.mime import InvalidValue, chunks_of, text_of
+from cellhouse.capture.outputs import Outputs
 from cellhouse.capture.printer import Printer
 from cellhouse.capture.sink import Sink
-from cellhouse.capture.store import BundleStore, Drop
-from cellhouse.capture.text import SLOT_CHARS
-from cellhouse.capture.updates import Updates
-from cellhouse.files import HostileDir, Written
+from cellhouse.capture.store import BundleStore
+from cellhouse.files import HostileDir
 from cellhouse.messages import LongText, Message, RawText
 from cellhouse.model import (
     CaptureLimits,
     Cleared,
     Clock,
-    DisplayEvent,
-    DisplayUpdatedEvent,
-    DropReason,
     ExecutionError,
     Notice,
     NoticeReason,
     RichOutput,
     StreamName,
-    StreamSource,
     Truncation,
 )
 
-_SHOWN_CHARS: Final = 64
+_KIND_CHARS: Final = 64
 _NEXT_INPUT_CHARS: Final = 512
-
-UPDATED: Final[StreamSource] = "display"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +68,6 @@ class Recorder:
     ) -> None:
         """`output_limit` is in characters, each of stdout, stderr and result; 0 asks for the default of `limits`."""
         self._limits = limits
-        self._clock = clock
         self._sink = sink
         self._store = BundleStore(content)
         self._displays = displays
@@ -92,10 +75,17 @@ class Recorder:
         self._printer = Printer(
             execution, limits, output_limit or limits.inline_chars, sink, self._emitter, self._cleared
         )
-        self._ledger = Ledger(uid, limits, self._store, self._bundle_written)
-        self._origin = Origin(uid, execution, sink, self._ledger)
-        self._showings: dict[Showing, None] = {}  # in order
-        self._updates = Updates(limits, clock, self._write_update)
+        self._outputs = Outputs(
+            uid=uid,
+            execution=execution,
+            limits=limits,
+            sink=sink,
+            store=self._store,
+            displays=displays,
+            clock=clock,
+            emitter=self._emitter,
+            printer=self._printer,
+        )
         self._cleaners: dict[StreamName, TextCleaner] = {}
         self._decoders: dict[StreamName, ByteDecoder] = {}
         self._settled = False
@@ -154,13 +144,13 @@ class Recorder:
     def next_due(self) -> float | None:
         """When `run_due` has something to do, on the monotonic clock; None while nothing waits."""
         due = [
-            moment for moment in (self._updates.next_due(), self._emitter.next_due()) if moment is not None
+            moment for moment in (self._outputs.next_due(), self._emitter.next_due()) if moment is not None
         ]
         return min(due, default=None)
 
     def run_due(self) -> None:
         """Writes gathered updates and sends a tail frame, as far as they are due."""
-        self._updates.run_due()
+        self._outputs.run_due()
         self._emitter.run_due()
 
     # The end
@@ -172,12 +162,8 @@ class Recorder:
             self._printer.print(name, cleaner.finish())
         for name, decoder in self._decoders.items():
             self._printer.print(name, decoder.finish(), "fd")
-        self._updates.flush()
+        self._outputs.freeze()
         self._printer.settle(reply_error=reply_error)
-        for showing in self._showings:
-            showing.freeze()
-        self._showings.clear()
-        self._origin.freeze()
         self._settled = True
 
     @property
@@ -189,7 +175,7 @@ class Recorder:
     def captured(self) -> Captured:
         """What there is now; before `settle` a snapshot."""
         stdout, stderr, result, truncation = self._printer.texts()
-        outputs = self._ledger.outputs()
+        outputs = self._outputs.ledger()
         return Captured(
             stdout=stdout,
             stderr=stderr,
@@ -220,7 +206,7 @@ class Recorder:
     def _malformed(self, kind: str, why: str) -> None:
         self._emitter.notices.add(
             NoticeReason.MALFORMED_MESSAGE,
-            f"a message of type {clean(kind)[:_SHOWN_CHARS]} from the kernel could not be used: {why}",
+            f"a message of type {clean(kind)[:_KIND_CHARS]} from the kernel could not be used: {why}",
             caused=True,
         )
 
@@ -242,28 +228,40 @@ class Recorder:
         bundle = Bundle(message.content, "display_data", self._limits)
         display_id = display_id_of(message.content)
         if bundle.rich:
-            self._printer.output()
-            self._add_rich(bundle, display_id)
+            self._outputs.add(bundle, display_id)
         elif bundle.plain is not None:
-            self._print_display(bundle.plain, display_id, "display")
+            self._outputs.print(bundle.plain, display_id, "display")
         else:
-            self._nothing_shown("display_data", bundle)
+            self._nothing_shown("display_data", bundle, display_id)
 
     def _execute_result(self, message: Message) -> None:
         bundle = Bundle(message.content, "execute_result", self._limits)
         display_id = display_id_of(message.content)
         if not bundle.rich and bundle.plain is None:
-            self._nothing_shown("execute_result", bundle)
+            self._nothing_shown("execute_result", bundle, display_id)
             return
         self._printer.show_value(bundle.plain if bundle.plain is not None else "")
         if bundle.rich:
-            self._add_rich(bundle, display_id)
-        elif display_id is not None:
-            self._show(display_id, slot=None)
+            self._outputs.add(bundle, display_id)
+        else:
+            self._outputs.show(display_id)
 
-    def _nothing_shown(self, kind: str, bundle: Bundle) -> None:
+    def _update_display_data(self, message: Message) -> None:
+        display_id = display_id_of(message.content)
+        if display_id is None:
+            self._malformed("update_display_data", "it has no transient.display_id")
+            return
+        bundle = Bundle(message.content, "display_data", self._limits)
+        if bundle.rich or bundle.plain is not None:
+            self._outputs.update(bundle, display_id)
+        else:
+            self._nothing_shown("update_display_data", bundle)
+
+    def _nothing_shown(self, kind: str, bundle: Bundle, display_id: str | None = None) -> None:
         if bundle.faults:
             self._malformed(kind, bundle.cause)
+        else:
+            self._outputs.keep_place(display_id)
 
     def _clear_output(self, message: Message) -> None:
         self._printer.clear(wait=message.content.get("wait") is True)
@@ -278,8 +276,7 @@ class Recorder:
             if bundle.plain is not None:
                 self._printer.print("stdout", cleaned(bundle.plain), "pager")
             elif bundle.rich:
-                self._printer.output()
-                self._add_rich(bundle, None)
+                self._outputs.add(bundle, None)
         elif source == "set_next_input":
             text = item.get("text")
             shown = clean(text)[:_NEXT_INPUT_CHARS] if isinstance(text, str) else ""
@@ -287,140 +284,5 @@ class Recorder:
                 shown += " …"
             self.notice(NoticeReason.SET_NEXT_INPUT, f"the code proposes as next input: {shown}")
 
-    # Displays
-
-    def _show(self, display_id: str | None, *, index: int = -1, slot: int | None = None) -> None:
-        if display_id is None:
-            return
-        display = self._displays.get(display_id)
-        showing = Showing(display, self._origin, index=index, slot=slot)
-        display.show(showing)
-        display.last_write = self._clock.monotonic()
-        self._showings[showing] = None
-
-    def _print_display(self, text: str | LongText, display_id: str | None, source: StreamSource) -> None:
-        """A display that has only text: printed with a line end, in a slot if it may be updated."""
-        if display_id is None or isinstance(text, LongText) or len(text) > SLOT_CHARS:
-            self._printer.print("stdout", cleaned(text, "\n"), source)
-            self._show(display_id)
-        else:
-            self._show(display_id, slot=self._printer.print_in_slot(clean(text), source))
-
-    def _add_rich(self, bundle: Bundle, display_id: str | None) -> None:
-        index = self._ledger.add(bundle)
-        if index is None:
-            return
-        error_info = self._ledger.error_info(index)
-        self._emitter.always(
-            DisplayEvent(
-                index=index,
-                mime_types=self._ledger.mime_types(index),
-                size_bytes=self._ledger.size(index),
-                error_info=error_info,
-            )
-        )
-        self._told(self._ledger.drop(index))
-        if bundle.valid and bundle.faults:
-            self._emitter.notices.add(
-                DropReason.INVALID_OUTPUT, f"left out of rich output {index}: {bundle.cause}", caused=True
-            )
-        self._show(display_id, index=index)
-
-    def _bundle_written(self, index: int, written: Written, revision: int) -> None:
-        self._emitter.note("bundle", bundle_note(index, written, revision))
-
-    def _told(self, drop: Drop | None) -> None:
-        """A disk that is full is more than one output's matter."""
-        if drop is None or drop.reason not in (DropReason.DISK_FULL, DropReason.WRITE_FAILED):
-            return
-        cause = dict(drop.metadata).get("cause", "")
-        self.notice(
-            drop.reason,
-            f"rich outputs could not be written to the content directory ({cause}); they are listed with the reason",
-        )
-
     def _cleared(self) -> None:
-        """The code cleared what is shown: nothing of it can be updated any more."""
-        self._ledger.clear()
-        for showing in self._showings:
-            if showing in showing.display.showings:
-                showing.display.showings.remove(showing)
-        self._showings.clear()
-
-    # Updates
-
-    def _update_display_data(self, message: Message) -> None:
-        display_id = display_id_of(message.content)
-        if display_id is None:
-            self._malformed("update_display_data", "it has no transient.display_id")
-            return
-        bundle = Bundle(message.content, "display_data", self._limits)
-        display = self._displays.find(display_id)
-        if display is None:
-            self._emitter.notices.add(
-                NoticeReason.UNKNOWN_DISPLAY,
-                f"an update of display id {clean(display_id)[:_SHOWN_CHARS]!r} was ignored: nothing shows that id",
-                caused=True,
-            )
-            return
-        if display.crowded:
-            self._emitter.notices.add(
-                NoticeReason.UNKNOWN_DISPLAY,
-                f"display id {clean(display_id)[:_SHOWN_CHARS]!r} is shown more than {SHOWINGS} times; "
-                "the last of them were updated",
-                caused=True,
-            )
-        if bundle.rich:
-            if any(showing.rich for showing in display.showings):
-                self._updates.put(display, bundle)
-            else:
-                self._printer.output()
-                self._add_rich(bundle, display_id)
-        elif bundle.plain is not None:
-            self._update_text(display, display_id, bundle.plain)
-        else:
-            self._nothing_shown("update_display_data", bundle)
-
-    def _update_text(self, display: Display, display_id: str, text: str | LongText) -> None:
-        """In place where this execution printed it; what an earlier one printed is recorded, so it is printed anew."""
-        own = [showing for showing in display.showings if showing.origin is self._origin and not showing.rich]
-        taken = [False] * len(own)
-        if isinstance(text, str):
-            taken = self._printer.replace([showing.slot for showing in own], clean(text))
-            if own and all(taken):
-                self._printer.count_line(clean(text), UPDATED)
-                return
-        for showing, took in zip(own, taken, strict=True):
-            if not took:
-                display.showings.remove(showing)
-                del self._showings[showing]
-        self._print_display(text, display_id, UPDATED)
-
-    def _write_update(self, display: Display, bundle: Bundle) -> None:
-        """Every rich output that shows the display shows the bundle."""
-        for showing in display.showings:
-            if not showing.rich:
-                continue
-            origin = showing.origin
-            try:
-                result = showing.rewrite(bundle, self._store, self._limits)
-            except OSError as error:
-                self._emitter.failed(error)
-                continue
-            self._emitter.maybe(
-                DisplayUpdatedEvent(
-                    execution=origin.execution,
-                    index=showing.index,
-                    size_bytes=None if isinstance(result, Drop) else result,
-                    error_info=result.error_info(bundle.size) if isinstance(result, Drop) else None,
-                )
-            )
-            if isinstance(result, Drop):
-                self._told(result)
-                if origin is not self._origin:
-                    self._emitter.notices.add(
-                        result.reason,
-                        f"an update of rich output {showing.index} of {origin.execution} could not be written; "
-                        "it shows its older state",
-                        caused=True,
-                    )
+        self._outputs.clear()

@@ -63,7 +63,7 @@ class Terminal:
         self._height = rows
         self._escape_chars = escape_chars
         self._rows = [""]
-        self._leads = [""]  # the line end before each row; none where a line goes on
+        self._leads = [""]  # before each row its line end, none where a line goes on; and anchors
         self._y = 0
         self._x = 0
         self._state = _State.GROUND
@@ -80,7 +80,7 @@ class Terminal:
 
     def shows(self, text: str) -> bool:
         """Whether a row on the screen contains the text."""
-        return any(text in row for row in self._rows)
+        return any(text in row for row in self._rows) or any(text in lead for lead in self._leads)
 
     def clear(self) -> None:
         """An empty screen, as at the start. An unfinished escape goes on."""
@@ -106,6 +106,13 @@ class Terminal:
     def put_character(self, character: str) -> None:
         """One character that is no control, whatever escape is unfinished."""
         self._write(character)
+
+    def put_anchor(self, character: str) -> None:
+        """A character that takes no cell, before what the cursor stands on. Only within a line it takes one."""
+        if self._x:
+            self._write(character)
+        else:
+            self._leads[self._y] += character  # where nothing writes over it
 
     # Parsing
 
@@ -265,7 +272,7 @@ class Terminal:
                     self._add_row("")
                 else:
                     self._y += 1
-                    self._leads[self._y] = ""
+                    self._leads[self._y] = self._leads[self._y].removeprefix("\n")
                 self._x = 0
             x = self._x
             part = text[at : at + self._columns - x] if at or end > self._columns - x else text

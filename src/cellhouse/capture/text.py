@@ -67,14 +67,23 @@ class TextStream:
 
     # Slots
 
-    def reserve(self, text: str = "") -> int | None:
-        """A slot at the cursor, holding folded text. None where there can be no more of them."""
+    def reserve(self, text: str) -> int | None:
+        """A slot at the cursor that holds folded text. None where there can be no more of them."""
         number = len(self._slots)
         if number == SLOTS or not self._fits(len(text)):
             return None
         self._slots.append(text)
         self._slots_chars += len(text)
         self._terminal.put_character(chr(_FIRST_SLOT + number))
+        return number
+
+    def keep_place(self) -> int | None:
+        """A slot that holds nothing yet, before the line in which the cursor stands at its start."""
+        number = len(self._slots)
+        if number == SLOTS:
+            return None
+        self._slots.append("")
+        self._terminal.put_anchor(chr(_FIRST_SLOT + number))
         return number
 
     def end_slot(self) -> None:
