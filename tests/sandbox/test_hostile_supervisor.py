@@ -84,8 +84,8 @@ def made(level: str, directory: Path, script: str) -> SupervisedSandbox:
         "{'type': 'failed', 'id': id, 'error': 'x' * 70000}",
     ],
 )
-async def test_what_it_would_never_say_ends_the_sandbox(level: str, tmp_path: Path, says: str) -> None:
-    sandbox = made(level, tmp_path, f"{GREET}say({says})")
+async def test_what_it_would_never_say_ends_the_sandbox(tmp_path: Path, says: str) -> None:
+    sandbox = made("none", tmp_path, f"{GREET}say({says})")
     before = descriptors()
     async with sandbox:
         with pytest.raises(SandboxGone, match="broke the protocol"):
@@ -115,7 +115,7 @@ async def test_what_it_would_never_say_ends_the_sandbox(level: str, tmp_path: Pa
         "{**exited, 'id': id, 'status': 0})\nsay({**exited, 'id': id, 'status': 0}",
     ],
 )
-async def test_an_end_that_can_not_be_ends_the_sandbox(level: str, tmp_path: Path, says: str) -> None:
+async def test_an_end_that_can_not_be_ends_the_sandbox(tmp_path: Path, says: str) -> None:
     sandbox = made(
         level, tmp_path, f"{GREET}say({{'type': 'spawned', 'id': id}}, child())\nhear()\nsay({says})"
     )
@@ -140,11 +140,17 @@ async def test_an_end_that_can_not_be_ends_the_sandbox(level: str, tmp_path: Pat
     ],
 )
 async def test_a_greeting_that_is_none_fails_the_start(level: str, tmp_path: Path, says: str) -> None:
-    sandbox = made(level, tmp_path, says)
+    sandbox = made("none", tmp_path, says)
     before = descriptors()
     with pytest.raises(FailedPrecondition, match="supervisor"):
         await sandbox.start()
     await until(lambda: descriptors() == before)
+
+
+async def test_garbage_from_behind_walls(level: str, tmp_path: Path) -> None:
+    async with made(level, tmp_path, f"{GREET}say(b'garbage')") as sandbox:
+        with pytest.raises(SandboxGone, match="not JSON"):
+            await sandbox.spawn(["/bin/true"], env={}, cwd="/")
 
 
 async def test_it_can_not_have_the_service_signal_the_service(tmp_path: Path) -> None:

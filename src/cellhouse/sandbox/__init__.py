@@ -3,6 +3,7 @@
 from cellhouse.sandbox.base import (
     ABSENT,
     IN_FORCE,
+    INSIDE_DIR,
     LAYERS,
     Sandbox,
     SandboxFactory,
@@ -19,6 +20,7 @@ from cellhouse.sandbox.usage import ProcessUsage, usage
 __all__ = [
     "ABSENT",
     "DEFAULT_LEVEL",
+    "INSIDE_DIR",
     "IN_FORCE",
     "LAYERS",
     "ProcessExit",

@@ -148,7 +148,7 @@ class BubblewrapSandbox(SupervisedSandbox):
 
     def _checked_read_only(self) -> list[Path]:
         shared = []
-        for path in self.spec.read_only:
+        for path in dict.fromkeys(self.spec.read_only):
             if not path.is_absolute() or not path.is_dir():
                 raise unavailable(
                     f"isolation {self.level!r}: the read-only directory {path} is no absolute path of a directory",
