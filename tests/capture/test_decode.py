@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from hypothesis import given, strategies as st
 
-from cellhouse.capture.decode import PIECE_BYTES, ByteDecoder, TextCleaner, clean, cleaned, pieces
+from cellhouse.capture.decode import PIECE_BYTES, ByteDecoder, TextCleaner, clean, cleaned, gathered, pieces
 from tests.capture.rig import long
 
 
@@ -55,6 +55,14 @@ def test_pieces_are_bounded_in_bytes_and_lose_nothing() -> None:
 def test_a_long_text_is_cleaned_chunk_by_chunk() -> None:
     text = "ä€😀\n" * 50_000
     assert "".join(piece.text for piece in cleaned(long(text))) == text
+
+
+def test_small_pieces_are_put_together() -> None:
+    made = list(gathered(piece for _ in range(10_000) for piece in pieces("0123456789é")))
+    assert len(made) == 2
+    assert "".join(piece.text for piece in made) == "0123456789é" * 10_000
+    assert all(piece.data == piece.text.encode() and len(piece.data) <= PIECE_BYTES for piece in made)
+    assert list(gathered([])) == []
 
 
 @given(st.lists(st.text(st.characters(codec=None), max_size=6)))

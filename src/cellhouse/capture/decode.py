@@ -2,7 +2,7 @@
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from cellhouse.messages import LongText, text_chunks
@@ -103,3 +103,21 @@ def cleaned(text: str | LongText, end: str = "") -> Iterator[Piece]:
         yield from cleaner.feed(chunk)
     yield from cleaner.finish()
     yield from pieces(end)
+
+
+def gathered(parts: Iterable[Piece]) -> Iterator[Piece]:
+    """The same text in few pieces: small ones are put together, up to the size of one."""
+    texts: list[Piece] = []
+    size = 0
+    for part in parts:
+        if texts and size + len(part.data) > PIECE_BYTES:
+            yield _joined(texts)
+            texts, size = [], 0
+        texts.append(part)
+        size += len(part.data)
+    if texts:
+        yield _joined(texts)
+
+
+def _joined(parts: list[Piece]) -> Piece:
+    return Piece("".join([part.text for part in parts]), b"".join([part.data for part in parts]))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cellhouse.capture.decode import Piece, TextCleaner, clean, pieces
+from cellhouse.capture.decode import Piece, TextCleaner, clean, gathered, pieces
 from cellhouse.capture.excerpt import Excerpt, Shortened
 from cellhouse.capture.terminal import Terminal
 from cellhouse.messages import LongText, text_chunks
@@ -89,6 +89,9 @@ class ErrorText:
 
     def text(self) -> Iterator[Piece]:
         """The whole traceback as printed text; the bare exception where there is none."""
+        return gathered(self._printed())
+
+    def _printed(self) -> Iterator[Piece]:
         ends_line = True
         printed = False
         for entry in self._entries:
