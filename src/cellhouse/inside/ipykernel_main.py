@@ -9,6 +9,8 @@ import os
 import sys
 import threading
 import warnings
+from importlib import import_module
+from typing import Any
 
 STREAM_CHARS = 65_536
 """One stream message carries at most this much text, so that whoever reads it needs little memory."""
@@ -16,73 +18,77 @@ FLUSH_SECONDS = 0.05
 
 
 def main() -> None:
+    """Start the kernel that the arguments (`-f connection_file`) describe; returns when it has ended."""
     # Python puts this file's directory first; a cell's imports must not see it, nor ours see the cell's.
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") not in (here, os.getcwd())]
     sys.modules["debugpy"] = None  # type: ignore[assignment]  # half of a start, and no debugger is offered
     warnings.filterwarnings("ignore", message="Message serialization failed")
 
-    import zmq
-    from ipykernel import iostream
-    from ipykernel.kernelapp import IPKernelApp
-    from IPython.core.interactiveshell import InteractiveShell
-    from traitlets.config import Config
-
-    if hasattr(InteractiveShell, "_tee"):
-        # IPython 9 keeps every printed string for ever, through a wrapper in Python round each write.
-        InteractiveShell._tee = lambda self, channel: contextlib.nullcontext()
+    iostream = import_module("ipykernel.iostream")
+    _keep_no_printed_text(import_module("IPython.core.interactiveshell").InteractiveShell)
     _cut_stream_messages(iostream.OutStream)
     _send_at_once_in_its_thread(iostream.IOPubThread)
     iostream.OutStream.flush_interval = FLUSH_SECONDS
 
-    class App(IPKernelApp):  # type: ignore[misc, no-any-unimported]
-        def _bind_socket(self, socket, port):  # type: ignore[no-untyped-def]
-            if socket.socket_type == zmq.XPUB:
-                # A full queue holds the writer back; the default is to drop without a word.
-                socket.setsockopt(zmq.XPUB_NODROP, 1)
-            return super()._bind_socket(socket, port)
-
-    config = Config()
+    config = import_module("traitlets.config").Config()
     config.IPKernelApp.capture_fd_output = False  # the service reads descriptors 1 and 2 itself
     config.IPKernelApp.quiet = True
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "nocolor"
-    app = App.instance(config=config)
+    app = _app_that_drops_nothing().instance(config=config)
     app.initialize(sys.argv[1:])
     app.start()
 
 
-def _cut_stream_messages(stream_class: type) -> None:
+def _app_that_drops_nothing() -> Any:
+    """IPKernelApp with an iopub socket that holds the writer back when its queue is full (default: drop in silence)."""
+    zmq = import_module("zmq")
+    base: Any = import_module("ipykernel.kernelapp").IPKernelApp
+
+    def bind_socket(self: Any, socket: Any, port: int) -> Any:
+        if socket.socket_type == zmq.XPUB:
+            socket.setsockopt(zmq.XPUB_NODROP, 1)
+        return base._bind_socket(self, socket, port)
+
+    return type("App", (base,), {"_bind_socket": bind_socket} if hasattr(base, "_bind_socket") else {})
+
+
+def _keep_no_printed_text(shell_class: Any) -> None:
+    """IPython 9 keeps every printed string for ever, through a wrapper in Python round each write."""
+    if hasattr(shell_class, "_tee"):
+        shell_class._tee = lambda self, channel: contextlib.nullcontext()
+
+
+def _cut_stream_messages(stream_class: Any) -> None:
+    """Long text goes out in several messages; and a stream has the descriptor that its text would be written to."""
     flush_buffers = getattr(stream_class, "_flush_buffers", None)
     if flush_buffers is None:
         return
 
-    def cut(self):  # type: ignore[no-untyped-def]
+    def cut(self: Any) -> Any:
         for parent, text in flush_buffers(self):
             for start in range(0, len(text), STREAM_CHARS):
                 yield parent, text[start : start + STREAM_CHARS]
 
-    def fileno(self):  # type: ignore[no-untyped-def]
-        return {"stdout": 1, "stderr": 2}[self.name]
-
-    stream_class._flush_buffers = cut  # type: ignore[attr-defined]
-    stream_class.fileno = fileno  # type: ignore[attr-defined]
+    stream_class._flush_buffers = cut
+    stream_class.fileno = lambda self: {"stdout": 1, "stderr": 2}[self.name]
 
 
-def _send_at_once_in_its_thread(thread_class: type) -> None:
+def _send_at_once_in_its_thread(thread_class: Any) -> None:
     """The publishing thread asks itself to send, through a pipe of bounded length: enough messages from one
     flush and it waits for itself for ever. What runs in that thread already can be sent there and then."""
     schedule_send = getattr(thread_class, "send_multipart", None)
     if schedule_send is None or not hasattr(thread_class, "_really_send"):
         return
 
-    def send_multipart(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+    def send_multipart(self: Any, *args: Any, **kwargs: Any) -> None:
         if threading.current_thread() is self.thread:
             self._really_send(*args, **kwargs)
         else:
             schedule_send(self, *args, **kwargs)
 
-    thread_class.send_multipart = send_multipart  # type: ignore[attr-defined]
+    thread_class.send_multipart = send_multipart
 
 
 if __name__ == "__main__":

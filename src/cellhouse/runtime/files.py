@@ -7,15 +7,15 @@ import os
 from datetime import UTC, datetime
 
 from cellhouse.files import (
-    exact_name,
-    unescape_name,
     Change,
     FileError,
     HostileDir,
     Snapshot,
     SnapshotLimits,
     changes,
+    exact_name,
     snapshot,
+    unescape_name,
 )
 from cellhouse.model import Artifact, rfc3339
 

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from cellhouse.journal import ExecutionLog
+from cellhouse.journal import ExecutionLog, LogState
 from cellhouse.model import Event, FinishedEvent, InvalidArgument, TailFrame
 
 PAGE = 256
@@ -32,6 +32,6 @@ async def follow(
             shown = frame
             yield frame
             continue
-        if log.closed or (log.finished is not None and not late):
+        if log.closed or (log.state is LogState.FINISHED and not late):
             return
         await log.wait(after)

@@ -25,7 +25,8 @@ class LateRoutes:
         self._routes[uid] = (recorder, log)
         log.release()
         if len(self._routes) > REMEMBERED:
-            self._routes.popitem(last=False)
+            _, (_, oldest) = self._routes.popitem(last=False)
+            oldest.seal()
 
     def late(self, uid: str) -> Late | None:
         """What background work of that execution produced since; None where nothing, or nothing is known."""
@@ -46,6 +47,8 @@ class LateRoutes:
 
     def clear(self) -> None:
         """The kernel is gone: nothing late can come any more."""
+        for _, log in self._routes.values():
+            log.seal()
         self._routes.clear()
 
     def _message(self, message: Message) -> None:

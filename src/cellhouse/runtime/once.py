@@ -3,7 +3,15 @@
 import hashlib
 
 from cellhouse.journal import ExecutionLog, Journal, Tombstone
-from cellhouse.model import AlreadyExists, CallReason, ExecuteCodeRequest, ExecutionName, NotFound
+from cellhouse.model import (
+    AlreadyExists,
+    CallReason,
+    ExecuteCodeRequest,
+    ExecuteCodeResult,
+    ExecutionName,
+    Late,
+    NotFound,
+)
 
 
 def code_digest(code: str) -> str:
@@ -34,6 +42,15 @@ def known_execution(journal: Journal, request: ExecuteCodeRequest) -> ExecutionN
             reason=CallReason.EVICTED,
         )
     return ExecutionName.parse(found.name)
+
+
+def recorded_result(log: ExecutionLog, late: Late | None = None) -> ExecuteCodeResult | None:
+    """The frozen result, with what background work put out since beside it; None before the end."""
+    result = log.finished
+    if result is None:
+        return None
+    late = late or log.late()
+    return result if late is None else result.model_copy(update={"late": late})
 
 
 def find_log(journal: Journal, name: ExecutionName) -> ExecutionLog:

@@ -13,7 +13,7 @@ from cellhouse.model import (
     TailFrame,
 )
 from cellhouse.runtime.following import follow
-from cellhouse.runtime.once import find_log
+from cellhouse.runtime.once import find_log, recorded_result
 
 
 class Recorded:
@@ -31,7 +31,7 @@ class Recorded:
         return await self.wait(name)
 
     async def wait(self, name: ExecutionName) -> ExecuteCodeResult:
-        result = find_log(self._journal, name).finished
+        result = recorded_result(find_log(self._journal, name))
         if result is None:
             # Recovery ends every record that a dead owner left open, so this one breaks a promise of ours.
             raise Internal(f"{name} has no end though nothing runs it")

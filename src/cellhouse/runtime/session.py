@@ -309,7 +309,7 @@ class Session:
         self, execution: Execution, reason: str, text: str, state: SessionState, **metadata: str
     ) -> None:
         execution.freeze(never_started(reason, text, state, **metadata))
-        execution.log.release()
+        execution.log.seal()
 
     def _rouse(self) -> None:
         self._wake.set()
