@@ -10,6 +10,7 @@ from cellhouse.files.errors import (
     NotRecords,
     NotRegularFile,
     PathEscapes,
+    disk_full_named,
     is_disk_full,
 )
 from cellhouse.files.hostile import HostileDir, Scan, ScanEntry, Written, kind_of, write_all
@@ -21,6 +22,7 @@ from cellhouse.files.records import (
     MAX_RECORD_BYTES,
     RecordReader,
     RecordWriter,
+    frame,
     read_records,
     valid_end,
 )
@@ -50,8 +52,10 @@ __all__ = [
     "SnapshotLimits",
     "Written",
     "changes",
+    "disk_full_named",
     "escape_name",
     "exact_name",
+    "frame",
     "is_disk_full",
     "kind_of",
     "read_records",

@@ -25,7 +25,7 @@ _LENGTH = struct.Struct("<I")
 
 
 def frame(payload: bytes) -> bytes:
-    """A payload as it stands in the file."""
+    """A payload as it stands in a record file."""
     if not 0 < len(payload) <= MAX_RECORD_BYTES:
         raise ValueError(f"a record has 1 to {MAX_RECORD_BYTES} bytes, not {len(payload)}; split it")
     length = _LENGTH.pack(len(payload))
@@ -129,22 +129,27 @@ def valid_end(fd: int) -> int:
 class RecordWriter:
     """The one writer of a record file. Not for several threads at once."""
 
-    def __init__(self, fd: int, path: Path, end: int, reserve: int) -> None:
+    def __init__(self, fd: int, path: Path, end: int, reserve: int, pad: int) -> None:
         self._fd = fd
         self._path = path
         self._end = end
         self._reserve = reserve
+        self._pad = bytes(pad)
         self._allocated = os.fstat(fd).st_size
         self._dirty_to = 0
 
     @classmethod
-    def create(cls, path: Path, *, reserve: int = DEFAULT_RESERVE) -> Self:
-        """A new file (mode 0600) with its reserve. Raises FileExistsError, DiskFull (then no file is left)."""
+    def create(cls, path: Path, *, reserve: int = DEFAULT_RESERVE, pad: int = 0) -> Self:
+        """A new file (mode 0600) with its reserve. Raises FileExistsError, DiskFull (then no file is left).
+
+        Allocating a reserve and giving it back costs what the file system takes for it, up to milliseconds. `pad` costs
+        nothing: so many zeros are written behind each record, so that one no longer than that has its room.
+        """
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with disk_full_named(str(path)):
             fd = os.open(path, flags, 0o600)
         try:
-            writer = cls(fd, path, 0, reserve)
+            writer = cls(fd, path, 0, reserve, pad)
             writer._hold(len(MAGIC) + reserve, spare=reserve)
             writer._write(MAGIC)
         except BaseException:
@@ -154,7 +159,9 @@ class RecordWriter:
         return writer
 
     @classmethod
-    def reopen(cls, path: Path, *, reserve: int = DEFAULT_RESERVE, end: int | None = None) -> Self:
+    def reopen(
+        cls, path: Path, *, reserve: int = DEFAULT_RESERVE, end: int | None = None, pad: int = 0
+    ) -> Self:
         """Go on with an existing file behind its last good record; what stands after that is wiped with zeros.
 
         `end` saves looking for it where the caller wrote the file itself. The reserve left from before is kept and not
@@ -164,7 +171,7 @@ class RecordWriter:
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise NotRecords(f"{path} is no regular file; it holds no record")
-            writer = cls(fd, path, valid_end(fd) if end is None else end, reserve)
+            writer = cls(fd, path, valid_end(fd) if end is None else end, reserve, pad)
             writer._wipe_tail()
         except BaseException:
             os.close(fd)
@@ -185,10 +192,10 @@ class RecordWriter:
         """Write one record; (offset, length in the file). Raises DiskFull before the reserve is touched."""
         data = frame(payload)
         self._hold(self._end + len(data) + self._reserve, spare=self._reserve)
-        return self._write(data)
+        return self._write(data, self._pad)
 
     def append_final(self, payload: bytes) -> tuple[int, int]:
-        """As `append`, but it may use the reserve: a payload that fits into `reserve - 8` bytes finds room on a full disk."""
+        """As `append`, but it may use what is kept: `reserve - 8` bytes of payload, or `pad - 8`, fit on a full disk."""
         data = frame(payload)
         self._hold(self._end + len(data), spare=0)
         return self._write(data)
@@ -210,7 +217,7 @@ class RecordWriter:
 
     def _hold(self, upto: int, spare: int) -> None:
         """See that the file has blocks up to `upto`, with some to spare where there is room."""
-        if self._allocated >= upto or self._fd < 0:
+        if not self._reserve or self._allocated >= upto or self._fd < 0:
             return
         # Larger steps for larger files: the cost stays in proportion, the waste below an eighth.
         for target in (upto + max(spare, upto // 8), upto) if spare else (upto,):
@@ -225,12 +232,14 @@ class RecordWriter:
                 return
         raise DiskFull(str(self._path), failure.errno or 0) from failure
 
-    def _write(self, data: bytes) -> tuple[int, int]:
+    def _write(self, data: bytes, pad: bytes = b"") -> tuple[int, int]:
         if self._fd < 0:
             raise ValueError(f"the record file {self._path} is closed; reopen it to go on")
         offset = self._end
         # What an earlier failed write left behind is covered, so that it can never pass for a record.
-        padded = data + bytes(max(0, self._dirty_to - offset - len(data)))
+        padded = data + pad
+        if self._dirty_to > offset + len(padded):
+            padded += bytes(self._dirty_to - offset - len(padded))
         done = 0
         try:
             with disk_full_named(str(self._path)):
@@ -238,10 +247,11 @@ class RecordWriter:
                     done += os.pwrite(self._fd, padded[done:] if done else padded, offset + done)
         except BaseException:
             self._dirty_to = max(self._dirty_to, offset + done)
+            self._allocated = max(self._allocated, offset + done)
             raise
         self._end = offset + len(data)
         self._dirty_to = 0
-        self._allocated = max(self._allocated, self._end)
+        self._allocated = max(self._allocated, offset + len(padded))
         return offset, len(data)
 
     def _wipe_tail(self) -> None:
