@@ -146,7 +146,7 @@ class JupyterKernel:
             "kernel_name": self._launch.name,
         }
         with contextlib.closing(HostileDir.open(self._host_dir)) as directory:
-            directory.create("connection.json", [json.dumps(document).encode()])
+            directory.create("connection.json", [json.dumps(document).encode()], mode=0o600)
         return f"{self._inside_dir}/connection.json"
 
     async def _connect(self, name: str) -> None:
