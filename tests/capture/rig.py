@@ -56,6 +56,7 @@ class FakeSink:
         self.spills: dict[str, FakeSpill] = {}
         self.notes: list[tuple[str, dict[str, Any]]] = []
         self.full = False
+        self.evicted = False
 
     def append(self, event: Event) -> Event:
         if self.full:
@@ -73,6 +74,8 @@ class FakeSink:
     def note(self, kind: str, payload: Mapping[str, Any]) -> None:
         if self.full:
             raise DiskFull("record")
+        if self.evicted:
+            raise FileNotFoundError("record")
         self.notes.append((kind, dict(payload)))
 
     def types(self) -> list[str]:
@@ -208,4 +211,4 @@ def clear(wait: bool = False) -> Message:
 
 
 def long(text: str) -> LongText:
-    return LongText(memoryview(json.dumps(text).encode()[1:-1]))
+    return LongText(memoryview(json.dumps(text, ensure_ascii=False).encode()[1:-1]))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cellhouse.capture.bundle import Bundle
+from cellhouse.messages import LongText
 from cellhouse.model import CaptureLimits
 from tests.capture.rig import PNG, long
 
@@ -64,6 +65,8 @@ def test_long_text_goes_to_disk_as_it_came() -> None:
         "application/json": {"deep": [text]},
         "text/plain": "p" * 9,
     }
+    escaped = LongText(memoryview(b"\\u00e4\\ud83d\\ude00\\/\\n"))
+    assert document(bundle({"text/html": escaped}))["data"] == {"text/html": "ä😀/\n"}
     made.detach()
     assert document(made)["data"]["text/html"] == text
 

@@ -204,6 +204,17 @@ def test_an_earlier_output_whose_record_is_full(tmp_path: Path) -> None:
         assert made.bundle(0, UID)["data"] == rich("1")
 
 
+def test_an_earlier_output_whose_record_was_evicted(tmp_path: Path) -> None:
+    with rig(tmp_path) as made:
+        made.feed(html("0", "d"))
+        made.sink.evicted = True
+        made.next_execution()
+        made.clock.time += 1
+        made.feed(update(rich("1"), "d"))
+        assert settled(made).notices == ()
+        assert made.bundle(0, UID)["data"] == rich("1")
+
+
 def test_what_was_cleared_is_shown_by_nobody(tmp_path: Path) -> None:
     with rig(tmp_path) as made:
         made.feed(html("0", "d"), text_display("t", "e"), update(rich("waits"), "d"), clear())

@@ -44,6 +44,14 @@ def clean(text: str, *, backslash: str = "\\") -> str:
     return _SURROGATES.sub(lambda found: f"{backslash}u{ord(found[0]):04x}", joined)
 
 
+def _if_clean(chunk: str) -> list[Piece] | None:
+    """Its pieces, or None. Encoding is the quickest search for surrogates, and its bytes are wanted anyway."""
+    try:
+        return list(pieces(chunk))
+    except UnicodeEncodeError:
+        return None
+
+
 class TextCleaner:
     """Cleans a stream of text whose chunks may be cut inside a surrogate pair."""
 
@@ -54,16 +62,8 @@ class TextCleaner:
 
     def feed(self, chunk: str) -> Iterator[Piece]:
         """A bounded chunk in clean pieces. A high surrogate at its end waits for the next chunk."""
-        if not self._high:
-            try:
-                # Encoding is the quickest search for surrogates, and its bytes are wanted anyway.
-                whole = list(pieces(chunk))
-            except UnicodeEncodeError:
-                pass
-            else:
-                yield from whole
-                return
-        yield from pieces(self._cleaned(chunk))
+        whole = None if self._high else _if_clean(chunk)
+        yield from pieces(self._cleaned(chunk)) if whole is None else whole
 
     def finish(self) -> Iterator[Piece]:
         """What still waited; it stays a lone surrogate."""

@@ -1,6 +1,7 @@
 """Which outputs show which display id: what an update of one kernel's displays finds again, across executions."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, Final
 
@@ -67,8 +68,10 @@ class Showing:
         if self.rich and self.origin.ledger is not None:
             self._size = self.origin.ledger.size(self.index) or 0
 
-    def rewrite(self, bundle: Bundle, store: BundleStore, limits: CaptureLimits) -> int | Drop:
-        """Shows the bundle; its size, or why it was dropped. Raises OSError where the rewriting could not be noted.
+    def rewrite(
+        self, bundle: Bundle, store: BundleStore, limits: CaptureLimits, failed: Callable[[OSError], None]
+    ) -> int | Drop:
+        """Shows the bundle; its size, or why it was dropped. `failed` is told where its record could not take the note.
 
         A recorded output keeps its older state where the newer one can't be written: it is not the ledger's any more.
         """
@@ -87,7 +90,12 @@ class Showing:
         origin.written, origin.written_bytes = others + 1, others_bytes + result.size
         self._size = result.size
         self._revision += 1
-        origin.sink.note("revision", bundle_note(self.index, result, self._revision))
+        try:
+            origin.sink.note("revision", bundle_note(self.index, result, self._revision))
+        except OSError as error:
+            # A record that was evicted is gone: nobody can ask for its outputs any more.
+            if not isinstance(error, FileNotFoundError):
+                failed(error)
         return result.size
 
 

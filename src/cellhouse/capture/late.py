@@ -107,10 +107,7 @@ class LateRecorder:
             return
         for showing in display.showings:
             if showing.rich:
-                try:
-                    showing.rewrite(bundle, self._store, self._limits)
-                except OSError:
-                    self._full = True
+                showing.rewrite(bundle, self._store, self._limits, self._failed)
         self._display(bundle.mime_types, bundle.size)
 
     def _display(self, mime_types: tuple[str, ...], size: int) -> None:
@@ -133,5 +130,9 @@ class LateRecorder:
         self._events_left -= 1
         try:
             self._sink.append(event)
-        except OSError:
-            self._full = True
+        except OSError as error:
+            self._failed(error)
+
+    def _failed(self, _: OSError) -> None:
+        """Nobody can be told after the end: from now on output is only counted."""
+        self._full = True

@@ -156,11 +156,7 @@ class Outputs:
             if not showing.rich:
                 continue
             execution = showing.origin.execution
-            try:
-                result = showing.rewrite(bundle, self._store, self._limits)
-            except OSError as error:
-                self._emitter.failed(error)
-                continue
+            result = showing.rewrite(bundle, self._store, self._limits, self._emitter.failed)
             drop = result if isinstance(result, Drop) else None
             self._emitter.maybe(
                 DisplayUpdatedEvent(

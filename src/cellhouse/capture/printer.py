@@ -171,7 +171,7 @@ class Printer:
         event_text = value.event_text()
         if not self._emitter.maybe(ResultEvent(text=event_text), len(event_text.encode())):
             spill.begin()
-        if spill.begun:
+        if spill.kept:
             # Where in the whole text beside the log this value stands: there may have been others before it.
             self._emitter.note("result", {"offset": spill.offset, "sizeBytes": spill.kept})
 
