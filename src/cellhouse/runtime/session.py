@@ -215,8 +215,9 @@ class Session:
         self._current = execution
         try:
             kernel = await self._ensure_kernel(execution)
-            if kernel is None:
+            if kernel is None or self._ended_meanwhile(execution):
                 return
+            self._tell_of_fresh_kernel(execution)
             self._active = Run(
                 execution,
                 kernel,
@@ -260,13 +261,26 @@ class Session:
             return None
         finally:
             self._starting = None
+        return self._kernel
+
+    def _ended_meanwhile(self, execution: Execution) -> bool:
+        """Whether somebody ended it while its kernel was started; then its code is not sent."""
+        if execution.asked.ending is not None:
+            self._end_by(execution)
+        elif execution.asked.interrupt:
+            text = "cancelled before its code was sent"
+            self._end_unstarted(execution, EndReason.CANCELLED, text, SessionState.PRESERVED)
+        else:
+            return False
+        return True
+
+    def _tell_of_fresh_kernel(self, execution: Execution) -> None:
         if self._fresh_because:
             execution.notice(
                 NoticeReason.FRESH_KERNEL,
                 f"this is a fresh kernel with no variables of earlier executions: {self._fresh_because}",
             )
             self._fresh_because = ""
-        return self._kernel
 
     async def _lose_kernel(self, because: str) -> None:
         kernel, self._kernel = self._kernel, None
