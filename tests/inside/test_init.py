@@ -201,6 +201,25 @@ def test_what_a_process_leaves_behind_is_killed(init: Supervisor) -> None:
     drain(its_err)
 
 
+def test_a_process_that_lives_on_in_a_thread_only_is_killed_too(init: Supervisor) -> None:
+    code = """
+import ctypes, os, signal, threading
+if not os.fork():
+    os.setsid()
+    print("up", flush=True)
+    threading.Thread(target=signal.pause).start()
+    ctypes.CDLL(None).pthread_exit(None)  # the first thread becomes a zombie, the process lives
+signal.pause()
+"""
+    _, out, err = init.spawn(sys.executable, "-I", "-S", "-c", code)
+    assert init.hear()["type"] == "spawned"
+    assert line(out) == "up"
+    signal.pidfd_send_signal(init.pidfds[1], signal.SIGKILL)
+    assert init.hear()["signal"] == signal.SIGKILL
+    drain(out)
+    drain(err)
+
+
 @pytest.mark.parametrize("order", ["end of the socket", "SIGTERM", "both"])
 def test_at_its_end_everything_ends(init: Supervisor, order: str) -> None:
     code = """

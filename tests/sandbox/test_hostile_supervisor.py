@@ -30,10 +30,13 @@ def hear():
     return json.loads(data), fds
 
 def child(dies_with_us=True):
+    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         if dies_with_us:
             ctypes.CDLL(None).prctl(1, 9)
+            if os.getppid() != parent:
+                os._exit(0)
         control.close()
         signal.pause()
         os._exit(0)
@@ -117,7 +120,7 @@ async def test_what_it_would_never_say_ends_the_sandbox(tmp_path: Path, says: st
 )
 async def test_an_end_that_can_not_be_ends_the_sandbox(tmp_path: Path, says: str) -> None:
     sandbox = made(
-        level, tmp_path, f"{GREET}say({{'type': 'spawned', 'id': id}}, child())\nhear()\nsay({says})"
+        "none", tmp_path, f"{GREET}say({{'type': 'spawned', 'id': id}}, child())\nhear()\nsay({says})"
     )
     async with sandbox:
         process = await sandbox.spawn(["/bin/true"], env={}, cwd="/")

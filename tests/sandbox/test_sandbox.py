@@ -438,6 +438,9 @@ asyncio.run(main())
     try:
         async with asyncio.timeout(SECONDS):
             mark, pid = (await service.stdout.readline()).decode().split()
+        await until(
+            lambda: len(marked(mark)) >= 2
+        )  # the child has no environment while it becomes setsid, then sleep
         pidfds = [pidfd_open(found) for found in {*marked(mark), int(pid), parent_of(int(pid)) or 0}]
     finally:
         service.kill()

@@ -73,7 +73,7 @@ def pidfd_open(pid: int) -> int:
 
 
 def processes() -> Iterator[tuple[int, int, int, int]]:
-    """Every live process that can be seen, as (pid, parent, group, session); zombies are left out."""
+    """Every process that can be seen and lives, be it only in threads, as (pid, parent, group, session)."""
     for name in [entry.name for entry in os.scandir("/proc")]:
         if not name.isdigit():
             continue
@@ -82,11 +82,11 @@ def processes() -> Iterator[tuple[int, int, int, int]]:
                 fields = file.read(4096).rpartition(b")")[2].split()
         except OSError:
             continue  # ended since the listing
-        if len(fields) >= 4 and fields[0] not in (b"Z", b"X"):
+        if len(fields) > 17 and (fields[0] not in (b"Z", b"X") or int(fields[17]) > 1):
             yield int(name), int(fields[1]), int(fields[2]), int(fields[3])
 
 
-def children() -> list[int]:
+def orphans() -> list[int]:
     """The children of this process, zombies among them; none where the kernel has no such list."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
@@ -95,12 +95,17 @@ def children() -> list[int]:
         return []
 
 
-def carries(pid: int, token: bytes) -> bool:
+def carries(pid: int, token: bytes) -> bool | None:
+    """Whether a process's environment holds the token; None where it has none (yet: exec has not set it up)."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return token in file.read(ENVIRON_BYTES).split(b"\0")
+        # A process whose first thread has ended shows its environment only in the others.
+        for place in (f"/proc/{pid}", *(entry.path for entry in os.scandir(f"/proc/{pid}/task"))):
+            with open(f"{place}/environ", "rb") as file:
+                if environ := file.read(ENVIRON_BYTES):
+                    return token in environ.split(b"\0")
     except OSError:
         return False  # ended, or another user's
+    return None
 
 
 def kill(pid: int) -> None:
@@ -112,46 +117,43 @@ def kill(pid: int) -> None:
         return  # not ours to kill: another user's process cannot carry the mark, but a set-id child of one could
 
 
-def sweep(process_id: str, leader: int) -> int:
-    """Kill what belongs to an ended process: its session, its group, all that carry its mark. How many were found.
+def below(root: int) -> Iterator[tuple[int, int, int]]:
+    """Every live process below `root`, as (pid, group, session): all of them, since orphans come to a subreaper."""
+    children: dict[int, list[tuple[int, int, int]]] = {}
+    for pid, parent, group, session in processes():
+        children.setdefault(parent, []).append((pid, group, session))
+    todo = [root]
+    while todo:
+        for process in children.pop(todo.pop(), []):
+            todo.append(process[0])
+            yield process
+
+
+def sweep(process_id: str, leader: int) -> bool:
+    """Kill what belongs to an ended process: its session, its group, all that carry its mark. Whether to look again.
 
     `leader` is its pid while the zombie still holds that number, else 0.
     """
     token = f"{TOKEN}={process_id}".encode()
-    me, found = os.getpid(), 0
+    unsettled = False
     # Orphans first: a process that forks and ends, again and again, would be gone when its turn comes.
-    for pid in children():
+    for pid in orphans():
         if pid != leader and carries(pid, token):
             kill(pid)
-            found += 1
-    for pid, _, group, session in processes():
-        if pid == me:
-            continue
-        if (leader and leader in (group, session)) or carries(pid, token):
+            unsettled = True
+    for pid, group, session in below(os.getpid()):
+        belongs = True if leader and leader in (group, session) else carries(pid, token)
+        if belongs:
             kill(pid)
-            found += 1
-    return found
-
-
-def descendants(root: int) -> list[int]:
-    """Every live process below `root`: all of them, since orphans are adopted by a subreaper."""
-    children: dict[int, list[int]] = {}
-    for pid, parent, _, _ in processes():
-        children.setdefault(parent, []).append(pid)
-    found: list[int] = []
-    todo = [root]
-    while todo:
-        below = children.pop(todo.pop(), [])
-        found += below
-        todo += below
-    return found
+        unsettled = unsettled or belongs is not False
+    return unsettled
 
 
 def kill_everything() -> None:
     """Kill all below this process, until none is left to wait for or the time is up."""
     deadline = time.monotonic() + END_SECONDS
     while time.monotonic() < deadline:
-        for pid in descendants(os.getpid()):
+        for pid, _, _ in below(os.getpid()):
             kill(pid)
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:

@@ -10,7 +10,7 @@ from typing import Final
 from cellhouse.model import Isolation, IsolationLayer
 from cellhouse.sandbox.base import ABSENT, IN_FORCE, SandboxSpec, make_private, unavailable
 from cellhouse.sandbox.bwrap import LEVEL, Bwrap, find_bwrap, remedy_for
-from cellhouse.sandbox.launcher import Launch
+from cellhouse.sandbox.launcher import Launch, Launcher
 from cellhouse.sandbox.pidfd import parent_of
 from cellhouse.sandbox.supervised import SupervisedSandbox
 
@@ -232,6 +232,9 @@ class BubblewrapSandbox(SupervisedSandbox):
 
     def remedy(self, said: str) -> str:
         return remedy_for(said) if "bwrap:" in said else ""
+
+    def end_unready(self, launcher: Launcher) -> None:
+        launcher.kill_child()
 
 
 def _covers(shared: Iterable[Path], path: Path) -> bool:

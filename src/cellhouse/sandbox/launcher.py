@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from cellhouse.sandbox.base import SandboxLoss
-from cellhouse.sandbox.pidfd import pidfd_open, send_signal
+from cellhouse.sandbox.pidfd import children_of, parent_of, pidfd_open, send_signal
 
 STDERR_BYTES: Final = 8192  # of what is said on standard error, the last are kept
 STDERR_READS: Final = 16  # at once: a pipe holds no more, and who goes on writing is not waited for
@@ -110,6 +110,23 @@ class Launcher:
     def kill(self) -> None:
         if not self.ended.is_set():
             send_signal(self._pidfd, signal.SIGKILL)
+
+    def kill_child(self) -> None:
+        """Kill what it has started, so that it sees that end and ends too; itself where it has started nothing yet.
+
+        Killed itself, it would leave a child that is not dead yet to the host's first process.
+        """
+        found = [] if self.ended.is_set() else children_of(self.pid)
+        for pid in found:
+            with contextlib.suppress(OSError):  # ended meanwhile
+                pidfd = pidfd_open(pid)
+                try:
+                    if parent_of(pid) == self.pid:
+                        send_signal(pidfd, signal.SIGKILL)
+                finally:
+                    os.close(pidfd)
+        if not found:
+            self.kill()
 
     def release(self) -> None:
         """Give the descriptors back; the process has ended."""

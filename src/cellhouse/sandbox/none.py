@@ -69,9 +69,12 @@ class NoneSandbox(SupervisedSandbox):
         """Left to the supervisor: only while it lives does it know all that is below it."""
 
     async def clean(self) -> None:
-        # The supervisor leaves nothing alive, unless it was killed itself.
+        # The supervisor leaves nothing alive, unless it was killed itself. Twice nothing: a process that is about to
+        # turn into another program has no environment for a moment.
+        mark, quiet = f"{TOKEN}={self.mark}-".encode(), 0
         for _ in range(SWEEP_ROUNDS):
-            if not await asyncio.to_thread(_kill_marked, f"{TOKEN}={self.mark}-".encode()):
+            quiet = 0 if await asyncio.to_thread(_kill_marked, mark) else quiet + 1
+            if quiet == 2:
                 break
             await asyncio.sleep(SWEEP_SECONDS)
         for directory in (self._home, self._tmp, self.spec.state / "run"):

@@ -86,3 +86,11 @@ def parent_of(pid: int) -> int | None:
         return None
     fields = stat.rpartition(b")")[2].split()
     return int(fields[1]) if len(fields) > 1 else None
+
+
+def children_of(pid: int) -> list[int]:
+    """The numbers of the children of a process's first thread; none where the kernel has no such list."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split()]
+    except OSError:
+        return []

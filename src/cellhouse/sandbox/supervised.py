@@ -105,6 +105,10 @@ class SupervisedSandbox(ABC):
         """Bring everything inside to its end, now that the channel to the supervisor is closed. Doesn't wait for it."""
         send_signal(self._init_pidfd, signal.SIGKILL)
 
+    def end_unready(self, launcher: Launcher) -> None:
+        """The same before the supervisor has said that it is there, so that it has started nothing."""
+        launcher.kill()
+
     async def clean(self) -> None:
         """Remove what was made, once the supervisor is dead."""
         await asyncio.to_thread(remove, self.runtime_dir)
@@ -363,7 +367,7 @@ class SupervisedSandbox(ABC):
         if self._init_pidfd >= 0:
             self.end_inside()
         elif self._launcher is not None:
-            self._launcher.kill()  # the supervisor has not said yet that it is there, so nothing was started by it
+            self.end_unready(self._launcher)
 
     async def _close(self) -> None:
         if self._losing is not None:
