@@ -11,10 +11,12 @@ from cellhouse.messages import Message, RawText
 SETTLE_SECONDS = 5.0
 """After a reply the idle status is awaited this long without a sign, and the other way round."""
 SETTLE_AT_MOST = 60.0
+FLOOD_AT_MOST = 600.0
 EXIT_SECONDS = 5.0
 STRAGGLER_SECONDS = 0.1
 LAST_LOOK_SECONDS = 0.05
 DEATH_SECONDS = 5.0
+"""A kernel that is to be killed is awaited this long; then its end counts as one whose cause can't be learnt."""
 MAX_LEFTOVERS = 4096
 PROMPT_CHARS = 8192
 END_OF_INPUT = "\x04"
@@ -51,9 +53,9 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A message of another parent: late output of an earlier execution, or of none that is known."""
+    """What belongs to an earlier execution, or to none that is known; raw text only where it came before the code."""
 
-    message: Message
+    item: Message | RawText | Trouble
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +81,14 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The true end. `reply` is the execute_reply's content, None where none came."""
+    """The true end. `reply` is the execute_reply's content, None where none came; `sent`, whether the code was."""
 
     reply: Mapping[str, Any] | None
     idle: bool
     died: Died | None = None
     trouble: Trouble | None = None
     asked_exit: bool = False
+    sent: bool = True
 
 
 Step = Output | Stray | InputAsked | Remark | Tick | End
@@ -103,31 +106,37 @@ class Conversation:
     request: ExecuteRequest
     input_seconds: float = 300.0
     settle_seconds: float = SETTLE_SECONDS
+    exit_seconds: float = EXIT_SECONDS
     wake_at: float | None = None
     _reply: Mapping[str, Any] | None = None
     _idle: bool = False
     _settle_from: float = 0.0
     _heard: float = 0.0
     _input_until: float | None = None
+    _dead_by: float | None = None
     _trouble: Trouble | None = None
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
     async def steps(self) -> AsyncIterator[Step]:
-        kernel = self.kernel
-        try:
-            kernel.send("shell", "execute_request", self.request.content(), msg_id=self.request.msg_id)
-        except KernelGone:
-            kernel.kill()  # it can't be used any more; its end says why
         died: Died | None = None
+        async for before in self._before():
+            if isinstance(before, Died):
+                died = before
+            else:
+                yield before
+        sent = died is None and self._send()
         while died is None and not (self._reply is not None and self._idle):
-            item = await kernel.receive(self._timeout())
+            item = await self.kernel.receive(self._timeout())
+            for step in self._time_passed():
+                yield step
             if item is None:
-                for step in self._time_passed():
-                    yield step
+                if self._dead_by is not None and self._loop.time() >= self._dead_by:
+                    died = Died(None, None)
+                    break
                 if not self._settled_late():
                     continue
                 # The loop itself may have been held up: what stands in the sockets by now gets one more moment.
-                item = await kernel.receive(LAST_LOOK_SECONDS)
+                item = await self.kernel.receive(LAST_LOOK_SECONDS)
                 if item is None:
                     break
             if isinstance(item, Died):
@@ -135,6 +144,8 @@ class Conversation:
                 break
             for step in self._take(item):
                 yield step
+            if self._flooded():
+                break
         asked_exit = self._asked_exit()
         async for left in self._leftovers(died, asked_exit):
             if isinstance(left, Died):
@@ -143,15 +154,57 @@ class Conversation:
                 yield left
         for step in self._accounts(died):
             yield step
-        yield End(self._reply, self._idle, died, self._trouble, asked_exit)
+        yield End(self._reply, self._idle, died, self._trouble, asked_exit, sent)
 
     def provide_input(self, value: str) -> bool:
         """Answer the open input request. False where none is open."""
         if self._input_until is None:
             return False
         self._input_until = None
-        self.kernel.send("stdin", "input_reply", {"value": value, "status": "ok"})
+        try:
+            self.kernel.send("stdin", "input_reply", {"value": value, "status": "ok"})
+        except KernelGone:
+            return False
         return True
+
+    # what goes out
+
+    async def _before(self) -> AsyncIterator[Step | Died]:
+        """What was there before the code is not of the code."""
+        self.kernel.drain()
+        for _ in range(MAX_LEFTOVERS):
+            item = await self.kernel.receive(0)
+            match item:
+                case None:
+                    return
+                case Died():
+                    yield item
+                    return
+                case Trouble(fatal=True):
+                    for step in self._take(item):
+                        yield step
+                    return
+                case Message():
+                    for step in self._message(item):
+                        yield step
+                case _:
+                    yield Stray(item)
+
+    def _send(self) -> bool:
+        """False where the kernel can't be used any more; its end says why."""
+        if self._trouble is not None:
+            return False
+        try:
+            self.kernel.send("shell", "execute_request", self.request.content(), msg_id=self.request.msg_id)
+        except KernelGone:
+            self._kill()
+            return False
+        return True
+
+    def _kill(self) -> None:
+        self.kernel.kill()
+        if self._dead_by is None:
+            self._dead_by = self._loop.time() + DEATH_SECONDS
 
     # what comes in
 
@@ -162,7 +215,7 @@ class Conversation:
             case Trouble(fatal=True):
                 if self._trouble is None:
                     self._trouble = item
-                self.kernel.kill()
+                self._kill()
             case Trouble():
                 yield Remark(item.reason, item.text)
             case Message():
@@ -185,6 +238,10 @@ class Conversation:
                 if self._reply is None:
                     self._reply = message.content
                     self._begin_settling()
+                    if message.defect:
+                        yield Remark(
+                            "MALFORMED_MESSAGE", f"the kernel's reply can't be read: {message.defect}"
+                        )
             case "stdin", "input_request":
                 yield from self._input_request(message.content)
 
@@ -205,7 +262,7 @@ class Conversation:
         try:
             self.kernel.send("stdin", "input_reply", {"value": END_OF_INPUT, "status": "ok"})
         except KernelGone:
-            self.kernel.kill()
+            self._kill()
 
     def _begin_settling(self) -> None:
         if not self._settle_from:
@@ -215,7 +272,8 @@ class Conversation:
 
     def _timeout(self) -> float | None:
         now = self._loop.time()
-        times = [t for t in (self.wake_at, self._input_until, self._settle_until()) if t is not None]
+        limits = (self.wake_at, self._input_until, self._dead_by, self._settle_until())
+        times = [moment for moment in limits if moment is not None]
         return max(0.0, min(times) - now) if times else None
 
     def _settle_until(self) -> float | None:
@@ -226,6 +284,10 @@ class Conversation:
     def _settled_late(self) -> bool:
         until = self._settle_until()
         return until is not None and self._loop.time() >= until
+
+    def _flooded(self) -> bool:
+        """One of reply and idle came long ago, and something else comes without end."""
+        return bool(self._settle_from) and self._loop.time() >= self._settle_from + FLOOD_AT_MOST
 
     def _time_passed(self) -> Iterator[Step]:
         now = self._loop.time()
@@ -253,7 +315,7 @@ class Conversation:
         kernel.drain()
         until = self._loop.time()
         if died is None and asked_exit:
-            until += EXIT_SECONDS
+            until += self.exit_seconds
         elif died is None and kernel.lost_messages():
             until += STRAGGLER_SECONDS
         for _ in range(MAX_LEFTOVERS):

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from cellhouse.capture import LateRecorder
 from cellhouse.journal import ExecutionLog
 from cellhouse.kernel import Died, KernelItem, Trouble
-from cellhouse.messages import Message, RawText, text_chunks
+from cellhouse.messages import LongText, Message, RawText, text_chunks
 from cellhouse.model import Late
 from cellhouse.runtime.session_log import SessionLog
 
@@ -72,6 +72,6 @@ def _readable(message: Message) -> str:
     data = message.content.get("data")
     if isinstance(data, dict):
         plain = data.get("text/plain", "")
-        shown = next(text_chunks(plain), "") if plain else ""
+        shown = next(text_chunks(plain), "") if isinstance(plain, str | LongText) else ""
         return f"{', '.join(map(str, list(data)[:16]))}: {shown}"[:_LOG_TEXT]
     return f"{message.size} bytes"

@@ -2,11 +2,11 @@
 
 import signal as signals
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from cellhouse.kernel import End
+from cellhouse.kernel import Died, End
 from cellhouse.model import (
     EndReason,
     ErrorInfo,
@@ -20,7 +20,6 @@ from cellhouse.model import (
 NO_EXCEPTION = "NoneType"
 """The class ipykernel names when a display failed though the code did not raise."""
 INTERRUPT_NAMES = frozenset({"KeyboardInterrupt", "CancelledError"})
-ABORTED = frozenset({"aborted", "abort"})
 MAX_VALUE_CHARS = 8_192
 
 
@@ -64,10 +63,10 @@ def decide(
     """CONTRACT §3, "How an end is decided". `first_error`: the first exception on iopub, else the reply's own."""
     if end.died is not None:
         return _died(end, asked)
-    status = str((end.reply or {}).get("status", ""))
-    if status in ABORTED:
+    status = end.reply.get("status") if end.reply is not None else None
+    if status in ("aborted", "abort"):
         return _aborted(asked)
-    if end.reply is None:
+    if end.reply is None or status not in ("ok", "error"):
         return _no_reply(first_error)
     if status != "error" or only_a_representation_failed(end.reply, shown):
         return _ran_to_its_end(asked)
@@ -94,6 +93,28 @@ def never_started(reason: str, text: str, session_state: SessionState, **metadat
         ExecutionError(name="NeverStarted", value=text[:MAX_VALUE_CHARS]),
         _info(reason, **metadata),
     )
+
+
+def ended_before_the_code(end: End, asked: Asked) -> Verdict:
+    """The end of an execution whose kernel was gone before the code could be sent: it was behind that death."""
+    reason, state = {
+        None: (EndReason.SESSION_RESET, SessionState.RESET),
+        Ending.RESTART: (EndReason.SESSION_RESET, SessionState.RESET),
+        Ending.DELETE_SESSION: (EndReason.SESSION_DELETED, SessionState.GONE),
+        Ending.DELETE_RUNTIME: (EndReason.RUNTIME_DELETED, SessionState.GONE),
+        Ending.RUNTIME_LOST: (EndReason.RUNTIME_LOST, SessionState.GONE),
+    }[asked.ending]
+    how = asked.ending_text or how_it_died(end.died)
+    return replace(never_started(reason, f"{how} before the code was sent", state), kernel_lost=True)
+
+
+def how_it_died(died: Died | None) -> str:
+    """One clause that says how a kernel's process ended, as far as it is known."""
+    if died is not None and died.signal is not None:
+        return f"the kernel's process was ended by signal {died.signal} ({_signal_name(died.signal)})"
+    if died is not None and died.exit_status is not None:
+        return f"the kernel's process ended by exit with status {died.exit_status}"
+    return "the kernel's process ended; how could not be learnt"
 
 
 def names_no_exception(reply: Mapping[str, Any] | None) -> bool:
@@ -144,10 +165,10 @@ def _aborted(asked: Asked) -> Verdict:
 
 
 def _no_reply(first_error: ExecutionError | None) -> Verdict:
-    """The kernel went idle and never replied: how the code ended is not known, and silence is no success."""
+    """No reply, or one that says nothing: how the code ended is not known, and silence is no success."""
     error = first_error or ExecutionError(
         name="ReplyLost",
-        value="the kernel went idle without a reply: whether the code succeeded is not known",
+        value="the kernel gave no reply that can be read: whether the code succeeded is not known",
     )
     return Verdict(
         Outcome.ERROR,
@@ -164,35 +185,36 @@ def _died(end: End, asked: Asked) -> Verdict:
     trouble = end.trouble
     if asked.ending is not None:
         return _ended_by_us(asked)
+    if number == signals.SIGINT and (asked.interrupt or asked.timed_out):
+        return _ended_by_the_interrupt(asked)
     if asked.timed_out and asked.killed:
         value = (
             f"the code ran longer than {asked.timeout_seconds:g} s, did not heed an interrupt, and was killed"
         )
         return _lost(Outcome.TIMED_OUT, "TimedOut", value, _timeout_info(asked, "kill"))
-    if trouble is not None and number == signals.SIGKILL:
+    if trouble is not None and status is None and number in (signals.SIGKILL, None):
         if trouble.reason == EndReason.MESSAGE_SIZE:
             info = _info(EndReason.MESSAGE_SIZE, **trouble.metadata)
             return _lost(Outcome.RESOURCE_KILLED, "ResourceKilled", trouble.text, info)
         info = _info(EndReason.KERNEL_LOST, cause=trouble.text[:500])
         return _lost(Outcome.KERNEL_DIED, "KernelDied", f"{trouble.text}; its process was ended", info)
+    how = how_it_died(end.died)
     if number is not None:
-        name = _signal_name(number)
-        info = _info(EndReason.KERNEL_SIGNALLED, signal=str(number), signalName=name)
-        return _lost(
-            Outcome.KERNEL_DIED,
-            "KernelDied",
-            f"the kernel's process was ended by signal {number} ({name})",
-            info,
-        )
+        info = _info(EndReason.KERNEL_SIGNALLED, signal=str(number), signalName=_signal_name(number))
+        return _lost(Outcome.KERNEL_DIED, "KernelDied", how, info)
     if status is not None:
-        info = _info(EndReason.KERNEL_EXITED, exitStatus=str(status))
         return _lost(
-            Outcome.EXITED, "KernelExited", f"the kernel's process ended by exit with status {status}", info
+            Outcome.EXITED, "KernelExited", how, _info(EndReason.KERNEL_EXITED, exitStatus=str(status))
         )
-    info = _info(EndReason.KERNEL_LOST)
-    return _lost(
-        Outcome.KERNEL_DIED, "KernelDied", "the kernel's process ended; how could not be learnt", info
-    )
+    return _lost(Outcome.KERNEL_DIED, "KernelDied", how, _info(EndReason.KERNEL_LOST))
+
+
+def _ended_by_the_interrupt(asked: Asked) -> Verdict:
+    value = "the interrupt that was asked for ended the kernel's process, which did not handle it"
+    if asked.timed_out:
+        return _lost(Outcome.TIMED_OUT, "TimedOut", value, _timeout_info(asked, "interrupt"))
+    info = _info(EndReason.INTERRUPT_REQUESTED, signal=str(int(signals.SIGINT)), signalName="SIGINT")
+    return _lost(Outcome.INTERRUPTED, "Interrupted", value, info)
 
 
 def _ended_by_us(asked: Asked) -> Verdict:

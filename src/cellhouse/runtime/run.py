@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 
@@ -28,7 +29,13 @@ from cellhouse.model import (
 from cellhouse.runtime.execution import Execution
 from cellhouse.runtime.files import FileWatch
 from cellhouse.runtime.late import LateRoutes
-from cellhouse.runtime.outcome import Verdict, decide, names_no_exception, only_a_representation_failed
+from cellhouse.runtime.outcome import (
+    Verdict,
+    decide,
+    ended_before_the_code,
+    names_no_exception,
+    only_a_representation_failed,
+)
 from cellhouse.runtime.variables import restoring_code, setting_code
 
 _logger = structlog.get_logger(__name__)
@@ -72,6 +79,7 @@ class Run:
             ),
             input_seconds=limits.input_wait,
             settle_seconds=limits.settle_seconds,
+            exit_seconds=limits.exit_seconds,
         )
         self._recorder = Recorder(
             uid=execution.uid,
@@ -86,6 +94,7 @@ class Run:
         self._loop = asyncio.get_running_loop()
         self._timers: list[asyncio.TimerHandle] = []
         self._interrupt_waits = False
+        self._over = False
         self._early: list[RawText] = []
 
     async def to_its_end(self) -> Verdict:
@@ -103,15 +112,20 @@ class Run:
             self._kernel.kill()
             return verdict
         finally:
-            for timer in self._timers:
-                timer.cancel()
+            self._stop_timers()
             if self._execution.recorder is not None:
                 self._late.add(self._execution.uid, self._recorder.late(), self._execution.log)
 
     async def _to_its_end(self) -> Verdict:
         execution = self._execution
         if execution.request.environment:
-            await self._silently(setting_code(execution.request.environment))
+            setting = await self._silently(setting_code(execution.request.environment))
+            if setting.died is not None:
+                return self._never_sent(setting)
+            if (setting.reply or {}).get("status") != "ok":
+                execution.notice(
+                    NoticeReason.OPTION_NOT_SUPPORTED, "the variables of `environment` could not be set"
+                )
         before = self._files.look()
         cpu_before, _ = self._kernel.usage()
         execution.begin(self._recorder, self._conversation)
@@ -121,6 +135,9 @@ class Run:
             end = self._take(step) or end
             self._conversation.wake_at = self._recorder.next_due()
         assert end is not None, "a conversation ends with an End"
+        self._stop_timers()
+        if not end.sent:
+            return self._never_sent(end)
         self._confirm(None)
         self._take_reply(end)
         verdict = decide(
@@ -134,7 +151,16 @@ class Run:
         self._on_verdict(verdict)
         execution.freeze(verdict, artifacts=artifacts, usage=self._usage(end, cpu_before))
         if execution.request.environment and not verdict.kernel_lost:
-            await self._silently(restoring_code())
+            restoring = await self._silently(restoring_code())
+            if restoring.died is not None:
+                verdict = replace(verdict, kernel_lost=True)
+        return verdict
+
+    def _never_sent(self, end: End) -> Verdict:
+        """The kernel ended before it was given the code."""
+        verdict = ended_before_the_code(end, self._execution.asked)
+        self._on_verdict(verdict)
+        self._execution.freeze(verdict)
         return verdict
 
     # steps
@@ -151,8 +177,8 @@ class Run:
                     self._recorder.feed(message)
             case Output(RawText() as text):
                 self._take_raw(text)
-            case Stray(message):
-                self._late.feed(message)
+            case Stray(item):
+                self._late.feed(item)
             case InputAsked(prompt, password):
                 self._append_input_request(prompt, password)
             case Remark(reason, text):
@@ -197,22 +223,24 @@ class Run:
                 NoticeReason.DISK_FULL, "an input request could not be logged; it got an empty line"
             )
 
-    async def _silently(self, code: str) -> None:
+    async def _silently(self, code: str) -> End:
         """A request of ours, of which nobody hears; what others say meanwhile goes its way."""
-        async for step in Conversation(
-            self._kernel, ExecuteRequest(code, mint_uid(), silent=True, store_history=False)
-        ).steps():
-            if isinstance(step, Stray):
-                self._late.feed(step.message)
-            elif isinstance(step, Output) and isinstance(step.item, RawText):
+        end = None
+        request = ExecuteRequest(code, mint_uid(), silent=True, store_history=False)
+        async for step in Conversation(self._kernel, request).steps():
+            if isinstance(step, Stray) or (isinstance(step, Output) and isinstance(step.item, RawText)):
                 self._late.feed(step.item)
-            elif isinstance(step, End) and step.died is not None:
-                self._kernel.kill()
+            elif isinstance(step, End):
+                end = step
+        assert end is not None, "a conversation ends with an End"
+        return end
 
     # time and interrupts
 
     def interrupt(self) -> None:
         """Deliver an interrupt that was asked for, once the kernel runs the code (before, it would be ignored)."""
+        if self._over:
+            return
         if self._execution.started.is_set():
             self._kernel.interrupt()
         elif not self._interrupt_waits:
@@ -220,7 +248,7 @@ class Run:
             self._timers.append(self._loop.call_later(UNCONFIRMED_SECONDS, self._deliver))
 
     def _deliver(self) -> None:
-        if self._interrupt_waits and not self._execution.finished.is_set():
+        if self._interrupt_waits and not self._over:
             self._interrupt_waits = False
             self._kernel.interrupt()
 
@@ -230,6 +258,12 @@ class Run:
         seconds = self._execution.request.execution_timeout
         if seconds is not None:
             self._timers.append(self._loop.call_later(seconds, self._timed_out))
+
+    def _stop_timers(self) -> None:
+        """The code has ended: what was asked of it comes too late, and must not reach what comes next."""
+        self._over = True
+        for timer in self._timers:
+            timer.cancel()
 
     def _timed_out(self) -> None:
         self._execution.asked.timed_out = True
