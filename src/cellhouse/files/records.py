@@ -9,7 +9,7 @@ import os
 import stat
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -129,18 +129,22 @@ def valid_end(fd: int) -> int:
 class RecordWriter:
     """The one writer of a record file. Not for several threads at once."""
 
-    def __init__(self, fd: int, path: Path, end: int, reserve: int, pad: int) -> None:
+    def __init__(self, fd: int, path: Path, end: int, reserve: int, pad: int, size: int) -> None:
         self._fd = fd
         self._path = path
         self._end = end
         self._reserve = reserve
         self._pad = bytes(pad)
-        self._allocated = os.fstat(fd).st_size
+        self._allocated = size
         self._dirty_to = 0
 
     @classmethod
-    def create(cls, path: Path, *, reserve: int = DEFAULT_RESERVE, pad: int = 0) -> Self:
-        """A new file (mode 0600) with its reserve. Raises FileExistsError, DiskFull (then no file is left).
+    def create(
+        cls, path: Path, *, reserve: int = DEFAULT_RESERVE, pad: int = 0, first: Iterable[bytes] = ()
+    ) -> Self:
+        """A new file (mode 0600) with its reserve and, written at once, its `first` records.
+
+        Raises FileExistsError, DiskFull (then no file is left).
 
         Allocating a reserve and giving it back costs what the file system takes for it, up to milliseconds. `pad` costs
         nothing: so many zeros are written behind each record, so that one no longer than that has its room.
@@ -149,9 +153,9 @@ class RecordWriter:
         with disk_full_named(str(path)):
             fd = os.open(path, flags, 0o600)
         try:
-            writer = cls(fd, path, 0, reserve, pad)
+            writer = cls(fd, path, 0, reserve, pad, 0)
             writer._hold(len(MAGIC) + reserve, spare=reserve)
-            writer._write(MAGIC)
+            writer._write(MAGIC + b"".join(map(frame, first)), writer._pad)
         except BaseException:
             os.close(fd)
             path.unlink(missing_ok=True)
@@ -169,9 +173,10 @@ class RecordWriter:
         """
         fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
                 raise NotRecords(f"{path} is no regular file; it holds no record")
-            writer = cls(fd, path, valid_end(fd) if end is None else end, reserve, pad)
+            writer = cls(fd, path, valid_end(fd) if end is None else end, reserve, pad, found.st_size)
             writer._wipe_tail()
         except BaseException:
             os.close(fd)
@@ -242,12 +247,13 @@ class RecordWriter:
             padded += bytes(self._dirty_to - offset - len(padded))
         done = 0
         try:
-            with disk_full_named(str(self._path)):
-                while done < len(padded):
-                    done += os.pwrite(self._fd, padded[done:] if done else padded, offset + done)
-        except BaseException:
+            while done < len(padded):
+                done += os.pwrite(self._fd, padded[done:] if done else padded, offset + done)
+        except BaseException as error:
             self._dirty_to = max(self._dirty_to, offset + done)
             self._allocated = max(self._allocated, offset + done)
+            if isinstance(error, OSError) and is_disk_full(error):
+                raise DiskFull(str(self._path), error.errno or 0) from error
             raise
         self._end = offset + len(data)
         self._dirty_to = 0

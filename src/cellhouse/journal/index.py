@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cellhouse.journal import schema
 from cellhouse.journal.entries import Tombstone
-from cellhouse.journal.rows import EXECUTION_COLUMNS, TOMBSTONE_COLUMNS, Row, keys_of
+from cellhouse.journal.rows import EXECUTION_COLUMNS, Row, keys_of
 from cellhouse.journal.tables import Tables
 from cellhouse.journal.worker import Worker
 
@@ -15,6 +15,21 @@ from cellhouse.journal.worker import Worker
 PENDING_ROWS = 10_000
 
 Key = tuple[str, str, str]
+
+
+def _query(where: str) -> str:
+    """One statement over both tables: on the way of every execution, most of the cost is in the call."""
+    buried = "uid, name, session, runtime, execution_id, target, code_sha256, evicted, 0, why, '', bytes"
+    return (
+        f"SELECT 1, {EXECUTION_COLUMNS} FROM executions WHERE {where} "
+        f"UNION ALL SELECT 0, {buried} FROM tombstones WHERE {where} LIMIT 1"
+    )
+
+
+_BY_NAME = _query("name = ?1")
+# In the words of the partial indexes, or SQLite would not use them.
+_BY_SESSION = _query("session = ?1 AND execution_id = ?2 AND execution_id != ''")
+_BY_RUNTIME = _query("runtime = ?1 AND execution_id = ?2 AND execution_id != '' AND target = 'runtime'")
 
 
 class Index:
@@ -40,27 +55,18 @@ class Index:
     # Looking up, on the loop's thread
 
     def by_name(self, name: str) -> Row | Tombstone | None:
-        return self._by_name.get(name) or self._select("name = ?", name)
+        return self._by_name.get(name) or self._select(_BY_NAME, name)
 
     def by_key(self, key: Key) -> Row | Tombstone | None:
         scope, owner, execution_id = key
-        # Said in the words of the partial indexes, or SQLite would not use them.
-        if scope == "runtime":
-            where = "runtime = ? AND execution_id = ? AND execution_id != '' AND target = 'runtime'"
-        else:
-            where = "session = ? AND execution_id = ? AND execution_id != ''"
-        return self._by_key.get(key) or self._select(where, owner, execution_id)
+        query = _BY_RUNTIME if scope == "runtime" else _BY_SESSION
+        return self._by_key.get(key) or self._select(query, owner, execution_id)
 
-    def _select(self, where: str, *values: str) -> Row | Tombstone | None:
-        row = self._reader.execute(
-            f"SELECT {EXECUTION_COLUMNS} FROM executions WHERE {where}", values
-        ).fetchone()
-        if row is not None:
-            return Row(*row)
-        row = self._reader.execute(
-            f"SELECT {TOMBSTONE_COLUMNS} FROM tombstones WHERE {where}", values
-        ).fetchone()
-        return None if row is None else Tombstone(*row)
+    def _select(self, query: str, *values: str) -> Row | Tombstone | None:
+        found = self._reader.execute(query, values).fetchone()
+        if found is None:
+            return None
+        return Row(*found[1:]) if found[0] else Tombstone(*found[1:9], found[10], found[12])
 
     def of_session(self, session: str, after_uid: str, limit: int) -> list[Row]:
         """Rows of a session above a uid, in their order."""

@@ -78,6 +78,8 @@ class Journal:
         self._live_rows: dict[str, Row] = {}
         self._logs: WeakValueDictionary[str, ExecutionLog] = WeakValueDictionary()
         self._opened: OrderedDict[str, ExecutionLog] = OrderedDict()
+        # What `find` did not find just now.
+        self._absent: tuple[str, str, str] | None = None
         self._maintenance = asyncio.Lock()
         self._closed = False
         # Executions that the last owner left unfinished and this opening ended.
@@ -170,7 +172,9 @@ class Journal:
     def _check_new(self, row: Row) -> None:
         taken = self._index.by_name(row.name)
         for key in keys_of(row):
-            taken = taken or self._index.by_key(key)
+            if taken is None and key != self._absent:
+                taken = self._index.by_key(key)
+        self._absent = None
         if taken is not None:
             raise AlreadyExists(
                 f"{taken.name} is on record already; attach to it, or use another executionId",
@@ -187,8 +191,11 @@ class Journal:
         """
         if not execution_id:
             return None
-        scope = ("session", session) if session is not None else ("runtime", runtime)
-        found = self._index.by_key((scope[0], scope[1] or "", execution_id))
+        key = ("session", session) if session is not None else ("runtime", runtime or "")
+        found = self._index.by_key((*key, execution_id))
+        if found is None:
+            # `begin` comes next, most likely, and nobody else can put it on record in between.
+            self._absent = (*key, execution_id)
         return self._entry(found) if isinstance(found, Row) else found
 
     def _entry(self, row: Row) -> Entry:

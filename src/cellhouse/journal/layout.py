@@ -1,7 +1,8 @@
 """Where the journal keeps what: the names in its directory."""
 
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -9,6 +10,8 @@ from typing import Literal, get_args
 TextName = Literal["stdout", "stderr", "result", "traceback"]
 TEXT_NAMES: tuple[TextName, ...] = get_args(TextName)
 _RECORD = ".rec"
+# A uid begins with twelve hex digits of milliseconds.
+_SHELF_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +41,14 @@ class Layout:
         return self.directory / "reserve"
 
     def shelf(self, uid: str) -> Path:
-        """The directory of a record: by the end of its uid, which is random where the beginning is the time."""
-        return self.executions / uid[-2:]
+        """The directory of a record: one for every four and a half hours, by the time that a uid begins with."""
+        return Path(f"{self.directory}/executions/{uid[:_SHELF_DIGITS]}")
 
     def record(self, uid: str) -> Path:
-        return self.shelf(uid) / f"{uid}{_RECORD}"
+        return Path(f"{self.directory}/executions/{uid[:_SHELF_DIGITS]}/{uid}{_RECORD}")
 
     def text(self, uid: str, name: TextName) -> Path:
-        return self.shelf(uid) / f"{uid}.{name}"
+        return Path(f"{self.directory}/executions/{uid[:_SHELF_DIGITS]}/{uid}.{name}")
 
     def create(self) -> None:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -62,7 +65,7 @@ class Layout:
                         uid, dot, suffix = file.name.partition(".")
                         if (
                             dot + suffix == _RECORD
-                            and uid[-2:] == shelf.name
+                            and uid[:_SHELF_DIGITS] == shelf.name
                             and file.is_file(follow_symlinks=False)
                         ):
                             yield uid
@@ -77,3 +80,10 @@ class Layout:
         for name in TEXT_NAMES:
             self.text(uid, name).unlink(missing_ok=True)
         self.record(uid).unlink(missing_ok=True)
+
+    def remove_empty_shelves(self, uids: Iterable[str]) -> None:
+        """Of records that were removed."""
+        for shelf in {self.shelf(uid) for uid in uids}:
+            # Another record may stand there, or have come meanwhile.
+            with contextlib.suppress(OSError):
+                shelf.rmdir()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Self
 
-from cellhouse.files import DiskFull, RecordReader, RecordWriter
+from cellhouse.files import DiskFull, RecordReader, RecordWriter, disk_full_named
 from cellhouse.journal.cache import EventCache
 from cellhouse.journal.entries import StartRecord
 from cellhouse.journal.layout import Layout, TextName
@@ -125,18 +125,13 @@ class ExecutionLog:
     @staticmethod
     def _create_file(home: LogHome, start: StartRecord) -> RecordWriter:
         path = home.layout.record(start.uid)
+        first = (encode_start(start),)
         try:
-            writer = RecordWriter.create(path, reserve=0, pad=_PAD)
+            return RecordWriter.create(path, reserve=0, pad=_PAD, first=first)
         except FileNotFoundError:
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            writer = RecordWriter.create(path, reserve=0, pad=_PAD)
-        try:
-            writer.append(encode_start(start))
-        except BaseException:
-            writer.close()
-            path.unlink(missing_ok=True)
-            raise
-        return writer
+            with disk_full_named(str(path)):
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+            return RecordWriter.create(path, reserve=0, pad=_PAD, first=first)
 
     @classmethod
     def of_file(cls, home: LogHome, facts: LogFacts) -> Self:

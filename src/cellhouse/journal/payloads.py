@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
+import pydantic_core
+
 from cellhouse.journal.entries import StartRecord
 from cellhouse.model import (
     ClearedEvent,
@@ -47,8 +49,8 @@ class UnreadableRecord(ValueError):
 
 def _dump(value: Any) -> bytes:
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:
+        return pydantic_core.to_json(value)
+    except ValueError:
         # Code may hold lone surrogates; JSON carries them only as escapes.
         return json.dumps(value, separators=(",", ":")).encode()
 
@@ -128,7 +130,8 @@ def text_bytes(text: str) -> int:
 
 def encode_event(event: Event) -> bytes:
     kind, text = _text_of(event)
-    return _HEAD.pack(EVENT, event.seq, kind, text_bytes(text)) + event.to_json().encode()
+    # Straight to bytes: a model holds no NaN and no lone surrogate, and this is on the way of every event.
+    return _HEAD.pack(EVENT, event.seq, kind, text_bytes(text)) + pydantic_core.to_json(event.to_wire())
 
 
 def event_head(payload: bytes) -> tuple[int, int, int]:

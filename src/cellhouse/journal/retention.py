@@ -45,6 +45,7 @@ class Retention:
         place = self.graveyard.add(tombstones)
         for tombstone in tombstones:
             self.layout.remove(tombstone.uid)
+        self.layout.remove_empty_shelves(tombstone.uid for tombstone in tombstones)
         self.index.entomb(tombstones, place)
         return [Evicted(each.name, each.evicted, each.why, each.bytes) for each in tombstones]
 
