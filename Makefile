@@ -5,6 +5,7 @@ PY := $(VENV)/bin/python
 # Tests beside each other; PYTEST_ARGS adds or narrows: make test PYTEST_ARGS="tests/model -x"
 WORKERS ?= 2
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
@@ -23,16 +24,16 @@ run: setup ## setup, then the tour: prints, plots, a table, a progress bar, a fi
 	@$(VENV)/bin/cellhouse run examples/tour.py
 
 test: setup-dev ## the tests, without the slow ones and the shared cases
-	$(PYTEST) -n $(WORKERS) --dist loadfile -m "not slow and not cases and not bench" $(PYTEST_ARGS)
+	$(PYTEST) -n $(WORKERS) --dist loadfile -m "not slow and not cases" $(PYTEST_ARGS)
 
 test-slow: setup-dev ## the slow tests, one after the other
-	$(PYTEST) -m "slow and not bench" $(PYTEST_ARGS)
+	$(PYTEST) -m "slow" $(PYTEST_ARGS)
 
 test-cases: setup-dev ## the shared cases: what a truthful runner must report
 	$(PYTEST) -n $(WORKERS) -m cases $(PYTEST_ARGS)
 
 bench: setup-dev ## measurements: ratios against raw ipykernel, in one interleaved run
-	$(PYTEST) -m bench -s $(PYTEST_ARGS)
+	$(PY) -m bench $(BENCH_ARGS)
 
 lint: setup-dev ## ruff, mypy --strict, the floors
 	$(PY) -m ruff check
