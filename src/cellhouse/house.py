@@ -8,6 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+import structlog
+
 from cellhouse.environments import find_environment
 from cellhouse.files import HostileDir
 from cellhouse.journal import ExecutionLog, Journal, TextPage
@@ -30,6 +32,7 @@ from cellhouse.model import (
     SessionName,
     SystemClock,
     TailFrame,
+    Unavailable,
     check_id,
     mint_id,
 )
@@ -43,11 +46,14 @@ from cellhouse.runtime import (
     Settings,
     outputs,
 )
+from cellhouse.runtime.folded import FoldedText
 from cellhouse.runtime.host import ExecutionReader
 from cellhouse.runtime.once import find_log, known_execution
 from cellhouse.runtime.recorded import Recorded
 from cellhouse.runtime.session_log import read_session_log
 from cellhouse.runtime.state import own_state_dir
+
+_logger = structlog.get_logger(__name__)
 
 TextName = Literal["stdout", "stderr", "result", "traceback"]
 EVICT_SECONDS = 3600.0
@@ -73,11 +79,13 @@ class House:
             state_dir=Path(state_dir) if state_dir is not None else own_state_dir(self._clock)
         )
         self._hosts: dict[str, RuntimeHost] = {}
-        self._creating: set[str] = set()
+        self._creating: dict[str, asyncio.Future[None]] = {}
         self._journal: Journal
         self._store: RuntimeStore
         self._recorded: Recorded
         self._evictor: asyncio.Task[None] | None = None
+        self._stop = asyncio.Event()
+        self._closing: asyncio.Task[None] | None = None
         self._open = False
 
     @property
@@ -93,10 +101,18 @@ class House:
             clock=self._clock,
             retention=self._settings.retention,
             durability=self._settings.durability,
+            limits=self._settings.capture,
+            view=FoldedText,
         )
-        self._store = RuntimeStore(state / "runtimes", self._clock)
+        try:
+            self._store = RuntimeStore(state / "runtimes", self._clock)
+            await asyncio.to_thread(self._store.reap)
+        except BaseException:
+            await self._journal.close()
+            raise
         self._recorded = Recorded(self._journal)
-        self._store.reap()
+        self._closing = None
+        self._stop.clear()
         self._evictor = asyncio.get_running_loop().create_task(self._evict_now_and_then(), name="evict")
         self._open = True
         return self
@@ -108,19 +124,34 @@ class House:
 
     async def close(self) -> None:
         """End every runtime and close the journal. May be called twice."""
-        if not self._open:
-            return
-        self._open = False
+        if self._open:
+            self._open = False
+            self._closing = asyncio.get_running_loop().create_task(self._close(), name="close")
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         assert self._evictor is not None
-        self._evictor.cancel()
-        await asyncio.wait([self._evictor])
-        hosts, self._hosts = self._hosts, {}
-        await asyncio.gather(
-            *(host.close(Ending.RUNTIME_LOST, "the house was closed") for host in hosts.values())
-        )
-        for runtime in hosts:
-            self._store.mark_closed(runtime)
-        await self._journal.close()
+        self._stop.set()
+        await asyncio.wait([self._evictor])  # not broken off: the directory is the next owner's afterwards
+        if self._creating:
+            await asyncio.wait(self._creating.values())
+        try:
+            # Until all have ended, each is found: what ends now can be read.
+            ended = await asyncio.gather(
+                *(self._close_runtime(runtime, host) for runtime, host in list(self._hosts.items())),
+                return_exceptions=True,
+            )
+        finally:
+            await self._journal.close()
+        for error in ended:
+            if error is not None:
+                raise error
+
+    async def _close_runtime(self, runtime: str, host: RuntimeHost) -> None:
+        await host.close(Ending.RUNTIME_LOST, "the house was closed")
+        self._hosts.pop(runtime, None)
+        self._store.mark_closed(runtime)
 
     # runtimes
 
@@ -142,7 +173,7 @@ class House:
         environment = find_environment(
             spec.environment, list(self._settings.environments) if self._settings.environments else None
         )
-        self._creating.add(runtime)
+        created = self._creating[runtime] = asyncio.get_running_loop().create_future()
         try:
             record = self._store.create(runtime, spec)
             try:
@@ -159,12 +190,19 @@ class House:
                     on_gone=self._runtime_gone,
                 )
                 await host.start()
+                if not self._open:
+                    await host.close(Ending.RUNTIME_LOST, "the house was closed")
+                    raise Unavailable(
+                        "this house was closed while the runtime was created",
+                        reason=CallReason.SHUTTING_DOWN,
+                    )
             except BaseException:
                 self._store.remove(runtime)
                 raise
             self._hosts[runtime] = host
         finally:
-            self._creating.discard(runtime)
+            del self._creating[runtime]
+            created.set_result(None)
         return host.describe()
 
     def get_runtime(self, name: str) -> Runtime:
@@ -182,12 +220,14 @@ class House:
     async def delete_runtime(self, name: str) -> None:
         """End it and remove its files; the records of its executions stay."""
         runtime = RuntimeName.parse(name)
-        host = self._hosts.pop(runtime.runtime, None)
+        host = self._hosts.get(runtime.runtime)
         if host is not None:
+            # Found until it has ended: what ends now can be read.
             await host.close(Ending.DELETE_RUNTIME, "the runtime was deleted")
+            self._hosts.pop(runtime.runtime, None)
         elif self._store.read(runtime.runtime) is None:
             raise NotFound(f"there is no runtime {runtime}", reason=CallReason.NO_SUCH_RUNTIME)
-        self._store.remove(runtime.runtime)
+        await asyncio.to_thread(self._store.remove, runtime.runtime)
 
     # sessions
 
@@ -341,7 +381,11 @@ class House:
             raise RuntimeError("this House is not open; use it as `async with House() as house:`")
 
     async def _evict_now_and_then(self) -> None:
-        while True:
-            await self._journal.evict()
-            self._store.evict(self._settings.retention.age_seconds)
-            await asyncio.sleep(EVICT_SECONDS)
+        while not self._stop.is_set():
+            try:
+                await self._journal.evict()
+                await asyncio.to_thread(self._store.evict, self._settings.retention.age_seconds)
+            except Exception:
+                _logger.exception("eviction failed; it is tried again later")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), EVICT_SECONDS)

@@ -10,7 +10,7 @@ import pytest
 
 from cellhouse import ExecuteCodeRequest, House
 from cellhouse.environments import Environment, KernelSpec
-from cellhouse.model import Event, ExecuteCodeResult, Isolation
+from cellhouse.model import Event, ExecuteCodeResult, Isolation, RuntimeSpec
 from cellhouse.runtime import ExecutionHandle, Settings, in_process
 from cellhouse.sandbox import SandboxLoss, SandboxSpec
 from tests.runtime.kernels import FakeKernel, FakeLauncher
@@ -122,8 +122,6 @@ class Place:
 
 
 async def new_place(house: House, world: FakeWorld, **spec: Any) -> Place:
-    from cellhouse.model import RuntimeSpec
-
     runtime = await house.create_runtime(RuntimeSpec(**spec))
     return Place(house, runtime.name, world)
 

@@ -10,6 +10,7 @@ from cellhouse.model import (
     Event,
     ExecuteCodeResult,
     ExecutionName,
+    ExecutionState,
     TailFrame,
 )
 from cellhouse.runtime.host import ExecutionReader
@@ -39,12 +40,15 @@ class ExecutionHandle:
             async with asyncio.timeout(self._wait_timeout):
                 return await self._reader.wait(self.name)
         except TimeoutError:
+            partial = await self._reader.snapshot(self.name)
+            if partial.state is ExecutionState.FINISHED:  # in the last moment
+                return partial
             raise DeadlineExceeded(
                 f"{self.name} did not end within waitTimeout of {self._wait_timeout:g} s; it runs on. "
                 "Repeat the identical call, or await again, to go on waiting",
                 reason=CallReason.WAIT_TIMEOUT,
                 execution=str(self.name),
-                partial_result=await self._reader.snapshot(self.name),
+                partial_result=partial,
             ) from None
 
     def __aiter__(self) -> AsyncIterator[Event]:

@@ -84,6 +84,8 @@ class InProcessHost:
         self._used = clock.monotonic()
         self._on_gone = on_gone
         self._watch: asyncio.Task[None] | None = None
+        self._over_by_itself = False
+        self._closing: asyncio.Task[None] | None = None
         self._launcher: KernelLauncher | None = None
 
     @property
@@ -118,14 +120,23 @@ class InProcessHost:
     # executions
 
     async def execute(self, request: ExecuteCodeRequest) -> Submitted:
-        self._check_active()
         async with self._submitting:  # finding an id and taking it is one step
             if (known := known_execution(self._journal, request)) is not None:
                 return Submitted(known, attached=True)
-            session = self._session_for(request)
-            session.check_room()
-            name = session.name.execution(request.execution_id or mint_id("e"))
-            log = await self._begin(name, request)
+            self._check_active()
+            self._check_environment(request)
+            key = SessionName.parse(request.session, "session").session if request.session else mint_id("s")
+            session = self._sessions.get(key)
+            made = session is None
+            session = session or self._make_session(key)
+            try:
+                session.check_room()
+                name = session.name.execution(request.execution_id or mint_id("e"))
+                log = await self._begin(name, request)
+            except BaseException:
+                if made:  # nobody was told of it
+                    await self._end_session(session, Ending.DELETE_SESSION, "its first execution was refused")
+                raise
             session.submit(Execution(name, request, log, self._clock))
             return Submitted(name, attached=False)
 
@@ -221,9 +232,12 @@ class InProcessHost:
         await self._session(session).restart()
 
     async def delete_session(self, session: str) -> None:
-        gone = self._session(session)
-        await gone.close(Ending.DELETE_SESSION, "the session was deleted")
-        self._sessions.pop(session, None)
+        await self._end_session(self._session(session), Ending.DELETE_SESSION, "the session was deleted")
+
+    async def _end_session(self, session: Session, ending: Ending, text: str) -> None:
+        await session.close(ending, text)
+        if self._sessions.get(session.name.session) is session:
+            del self._sessions[session.name.session]
 
     def _session(self, session: str) -> Session:
         found = self._sessions.get(session)
@@ -233,19 +247,14 @@ class InProcessHost:
             )
         return found
 
-    def _session_for(self, request: ExecuteCodeRequest) -> Session:
-        if request.session:
-            wanted = SessionName.parse(request.session, "session").session
-            session = self._sessions.get(wanted) or self._make_session(wanted)
-        else:
-            session = self._make_session(mint_id("s"))
-        if request.environment and session.language != "python":
+    def _check_environment(self, request: ExecuteCodeRequest) -> None:
+        language = self._kernel_spec.language
+        if request.environment and language != "python":
             raise FailedPrecondition(
-                f"environment: variables for one execution can be set in Python kernels only, not in {session.language!r}; "
+                f"environment: variables for one execution can be set in Python kernels only, not in {language!r}; "
                 "set them in the code",
                 reason=CallReason.LIMIT_UNAVAILABLE,
             )
-        return session
 
     def _make_session(self, session: str) -> Session:
         if len(self._sessions) >= self._settings.max_sessions:
@@ -267,9 +276,16 @@ class InProcessHost:
             clock=self._clock,
             kernel_name=self._kernel_spec.name,
             language=self._kernel_spec.language,
+            fresh_because=self._earlier(name),
         )
         self._sessions[session] = made
         return made
+
+    def _earlier(self, name: SessionName) -> str:
+        """Why a session with this name is not what its caller may take it for; empty where it is new."""
+        if self._journal.list(str(name), page_size=1).entries:
+            return "an earlier session of this name has ended"
+        return ""
 
     def _describe(self, session: Session) -> SessionDocument:
         used = self._clock.monotonic() if session.busy else session.last_used
@@ -290,49 +306,69 @@ class InProcessHost:
             if "/" in path:
                 self._content.subdir(path.rpartition("/")[0], create=True).close()
             return self._content.create(path, chunks).size
-        except FileError as error:
+        except DiskFull:
+            raise ResourceExhausted(
+                f"{path} can't be written: the disk of /content is full; remove some files",
+                reason=CallReason.SERVER_DISK_FULL,
+                limit="/content",
+                server=True,
+            ) from None
+        except (
+            FileError,
+            FileNotFoundError,
+            IsADirectoryError,
+            NotADirectoryError,
+            PermissionError,
+        ) as error:
             raise InvalidArgument.of_field("path", f"{error}") from None
 
     async def close(self, ending: Ending, text: str) -> None:
-        if self._status is RuntimeStatus.CLOSING:
-            return
-        self._status = RuntimeStatus.CLOSING
+        """The first one's ending holds; all who call it return when everything has ended."""
+        if self._closing is None:
+            self._status = RuntimeStatus.CLOSING
+            self._closing = asyncio.get_running_loop().create_task(self._close(ending, text))
+        await asyncio.shield(self._closing)
         if self._watch is not None and self._watch is not asyncio.current_task():
-            self._watch.cancel()
             await asyncio.wait([self._watch])
-        await asyncio.gather(*(session.close(ending, text) for session in self._sessions.values()))
-        self._sessions.clear()
-        await self._sandbox.close()
-        if self._content is not None:
-            self._content.close()
+
+    async def _close(self, ending: Ending, text: str) -> None:
+        if self._watch is not None and not self._over_by_itself:
+            self._watch.cancel()
+        try:
+            await asyncio.gather(*(session.close(ending, text) for session in self._sessions.values()))
+            self._sessions.clear()
+        finally:
+            try:
+                await self._sandbox.close()
+            finally:
+                if self._content is not None:
+                    self._content.close()
 
     async def _watch_over(self) -> None:
-        """Sees the sandbox die, and closes what nobody used for long enough."""
+        """Ends the runtime when its sandbox dies or nobody used it for long enough."""
+        ending, text = await self._until_over()
+        self._over_by_itself = True
+        await self.close(ending, text)
+        self._on_gone(self._name)
+
+    async def _until_over(self) -> tuple[Ending, str]:
         while True:
             expiries = [self._last_used(), *(s.last_used for s in self._sessions.values() if not s.busy)]
             due = min(expiries) + self._idle_seconds() - self._clock.monotonic()
             done, _ = await asyncio.wait([self._sandbox.lost], timeout=max(0.01, due))
             if done:
                 loss: SandboxLoss = self._sandbox.lost.result()
-                await self._end(Ending.RUNTIME_LOST, f"the sandbox went away: {loss.text}")
-                return
+                return Ending.RUNTIME_LOST, f"the sandbox went away: {loss.text}"
             if self._last_used() + self._idle_seconds() <= self._clock.monotonic():
-                await self._end(Ending.DELETE_RUNTIME, f"the runtime was idle for {self._idle_seconds():g} s")
-                return
+                return Ending.DELETE_RUNTIME, f"the runtime was idle for {self._idle_seconds():g} s"
             await self._cull_sessions()
 
     async def _cull_sessions(self) -> None:
         limit = self._clock.monotonic() - self._idle_seconds()
-        for key, session in list(self._sessions.items()):
+        for session in list(self._sessions.values()):
             if not session.busy and session.last_used <= limit:
-                await session.close(
-                    Ending.DELETE_SESSION, f"the session was idle for {self._idle_seconds():g} s"
-                )
-                self._sessions.pop(key, None)
-
-    async def _end(self, ending: Ending, text: str) -> None:
-        await self.close(ending, text)
-        self._on_gone(self._name)
+                text = f"the session was idle for {self._idle_seconds():g} s"
+                await self._end_session(session, Ending.DELETE_SESSION, text)
 
     def _idle_seconds(self) -> float:
         return self._spec.idle_seconds or self._settings.session.idle_seconds

@@ -25,7 +25,7 @@ class Recorded:
     def follow(
         self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False
     ) -> AsyncIterator[Event | TailFrame]:
-        return follow(find_log(self._journal, name), after=after)
+        return follow(find_log(self._journal, name), after=after, late=late)
 
     async def snapshot(self, name: ExecutionName) -> ExecuteCodeResult:
         return await self.wait(name)

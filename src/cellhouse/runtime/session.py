@@ -6,9 +6,11 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import structlog
+
 from cellhouse.capture import DisplayRegistry
 from cellhouse.files import HostileDir
-from cellhouse.kernel import Died, Kernel, KernelStartFailed, Trouble
+from cellhouse.kernel import Died, Kernel, KernelItem, KernelStartFailed, Trouble
 from cellhouse.model import (
     CallReason,
     CaptureLimits,
@@ -24,6 +26,7 @@ from cellhouse.model import (
     SessionName,
     SessionState,
     SessionStatus,
+    mint_uid,
     rfc3339,
 )
 from cellhouse.runtime.execution import Execution, Stage
@@ -31,6 +34,10 @@ from cellhouse.runtime.late import LateRoutes
 from cellhouse.runtime.outcome import Ending, Verdict, never_started
 from cellhouse.runtime.run import Run
 from cellhouse.runtime.session_log import SessionLog
+
+_logger = structlog.get_logger(__name__)
+
+CATCH_UP_ITEMS = 4096
 
 KernelMaker = Callable[[], Coroutine[Any, Any, Kernel]]
 """Makes and starts one kernel; raises KernelStartFailed, and leaves nothing then."""
@@ -55,7 +62,9 @@ class Session:
         clock: Clock,
         kernel_name: str = "",
         language: str = "python",
+        fresh_because: str = "",
     ) -> None:
+        """`fresh_because`: what its first execution has to be told of a namespace that is empty."""
         self.name = name
         self.language = language
         self.limits, self.capture, self.clock = limits, capture, clock
@@ -74,7 +83,7 @@ class Session:
         self._kernel: Kernel | None = None
         self._starting: asyncio.Task[Kernel] | None = None
         self._wake = asyncio.Event()
-        self._fresh_because = ""
+        self._fresh_because = fresh_because
         self._reset_because = ""
         self._reset_done = asyncio.Event()
         self._closing: Ending | None = None
@@ -166,6 +175,9 @@ class Session:
 
     async def restart(self) -> None:
         """End what runs and what waits; the next execution gets a fresh kernel."""
+        if self._closing is not None:
+            await asyncio.wait([self._worker])
+            return
         self._reset_because = "the session was restarted by a caller"
         self._reset_done.clear()
         self._flush_queue(EndReason.SESSION_RESET, self._reset_because, SessionState.RESET)
@@ -204,8 +216,18 @@ class Session:
 
     async def _listen(self, kernel: Kernel) -> None:
         item = await kernel.receive()
-        if item is None:
-            return
+        if item is not None:
+            await self._heard(item)
+
+    async def _catch_up(self, kernel: Kernel) -> None:
+        """A kernel may have died a moment ago: then what was submitted since gets a fresh one."""
+        for _ in range(CATCH_UP_ITEMS):
+            item = await kernel.receive(0)
+            if item is None or self._kernel is None:
+                return
+            await self._heard(item)
+
+    async def _heard(self, item: KernelItem) -> None:
         self.late.feed(item)
         if isinstance(item, Died) or (isinstance(item, Trouble) and item.fatal):
             how = item.text if isinstance(item, Trouble) else _how_it_died(item)
@@ -234,12 +256,19 @@ class Session:
             self.execution_count = execution.execution_count or self.execution_count
             if verdict.kernel_lost:
                 await self._lose_kernel(_because(verdict))
+        except Exception:
+            # One execution whose end could not be written must not take the session's others with it.
+            _logger.exception("an execution has no end on record", execution=str(execution.name))
+            execution.give_up()
+            await self._lose_kernel("the service failed while the last execution ran")
         finally:
             self._current = self._active = None
             self.last_used = self.clock.monotonic()
 
     async def _ensure_kernel(self, execution: Execution) -> Kernel | None:
         """The live kernel, started where there is none; None where it could not be had and the end is written."""
+        if self._kernel is not None:
+            await self._catch_up(self._kernel)
         if self._kernel is not None:
             return self._kernel
         self._starting = asyncio.get_running_loop().create_task(self._make_kernel())
@@ -258,6 +287,12 @@ class Session:
                 execution, EndReason.KERNEL_START_FAILED, text, SessionState.RESET, **metadata
             )
             self._flush_queue(EndReason.KERNEL_START_FAILED, text, SessionState.RESET, **metadata)
+            return None
+        except Exception as error:
+            error_id = mint_uid()
+            _logger.exception("a kernel could not be made", session=str(self.name), error_id=error_id)
+            text = f"the service failed while it started a kernel ({type(error).__name__}); errorId {error_id} is in its log"
+            self._end_unstarted(execution, EndReason.KERNEL_START_FAILED, text, SessionState.RESET)
             return None
         finally:
             self._starting = None

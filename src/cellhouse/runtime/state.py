@@ -1,12 +1,13 @@
 """Where state lives on disk: the root, and the directories that embedded houses make of their own."""
 
+import contextlib
 import fcntl
 import os
 import secrets
-import shutil
 from pathlib import Path
 
 from cellhouse.model import Clock
+from cellhouse.runtime.store import remove_tree
 
 KEEP_SECONDS = 7 * 86_400.0
 _EMBEDDED = "embedded"
@@ -36,7 +37,8 @@ def _prune(parent: Path, older_than: float) -> None:
         if entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_mtime < older_than:
             path = Path(entry.path)
             if not _owned(path):
-                shutil.rmtree(path, ignore_errors=True)
+                with contextlib.suppress(OSError):  # what resists is tried again by the next house
+                    remove_tree(path)
 
 
 def _owned(state_dir: Path) -> bool:

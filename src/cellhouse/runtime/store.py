@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import secrets
-import shutil
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +19,15 @@ from cellhouse.model import (
     RuntimeSpec,
     rfc3339,
 )
+from cellhouse.sandbox import remove_leftovers
 
 MARK = "CELLHOUSE_RUNTIME"
 """A variable in the environment of everything that runs in a runtime: by it a dead owner's leftovers are found."""
 _META = "runtime.json"
 _META_BYTES = 65_536
+_GOING = ".going-"
+"""Begins the name of a directory that is being removed: none of a runtime's."""
+_KILL_ROUNDS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +85,13 @@ class RuntimeStore:
             self._write(RuntimeRecord(record.id, record.token, "closed", record.created, record.spec))
 
     def remove(self, runtime: str) -> None:
-        """Remove its directory, content and all; it is hostile, so links in it are never followed."""
-        path = self.path(runtime)
-        with contextlib.suppress(FileNotFoundError):
-            with HostileDir.open(path) as directory:
-                while directory.clear():
-                    pass
-            path.rmdir()
+        """Remove its directory, content and all; the id is free at once, and the rest is finished by `reap` if need be."""
+        going = self._directory / f"{_GOING}{secrets.token_hex(8)}"
+        try:
+            self.path(runtime).rename(going)
+        except FileNotFoundError:
+            return
+        remove_tree(going)
 
     def content(self, runtime: str) -> HostileDir:
         """The content of a runtime, living or closed. NotFound, RUNTIME_DELETED, where it is gone."""
@@ -102,11 +105,15 @@ class RuntimeStore:
 
     def names(self) -> list[str]:
         return sorted(
-            entry.name for entry in os.scandir(self._directory) if entry.is_dir(follow_symlinks=False)
+            entry.name
+            for entry in os.scandir(self._directory)
+            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(_GOING)
         )
 
     def reap(self) -> list[str]:
         """End what a dead owner's runtimes left, and close them; which they were. Only under the owner's lock."""
+        for going in self._directory.glob(f"{_GOING}*"):
+            remove_tree(going)
         reaped = []
         for runtime in self.names():
             record = self.read(runtime)
@@ -115,7 +122,7 @@ class RuntimeStore:
                 reaped.append(runtime)
             elif record.state == "active":
                 kill_marked(record.token)
-                shutil.rmtree(self.path(runtime) / "run", ignore_errors=True)
+                remove_leftovers(self.path(runtime))
                 self.mark_closed(runtime)
                 reaped.append(runtime)
         return reaped
@@ -143,9 +150,26 @@ class RuntimeStore:
         write_atomic(self.path(record.id) / _META, json.dumps(document).encode())
 
 
+def remove_tree(path: Path) -> None:
+    """Remove a directory that hostile code may have filled; links in it are never followed. Nothing where it is gone."""
+    with contextlib.suppress(FileNotFoundError):
+        with HostileDir.open(path) as directory:
+            while directory.clear():
+                pass
+        path.rmdir()
+
+
 def kill_marked(token: str) -> int:
-    """Kill every process whose environment carries this runtime's mark; how many there were."""
-    mark = f"{MARK}={token}".encode()
+    """Kill every process whose environment carries this runtime's mark, those they start meanwhile too; how many."""
+    killed = 0
+    for _ in range(_KILL_ROUNDS):
+        if not (found := _kill_once(f"{MARK}={token}".encode())):
+            break
+        killed += found
+    return killed
+
+
+def _kill_once(mark: bytes) -> int:
     killed = 0
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():
