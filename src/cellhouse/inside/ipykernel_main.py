@@ -4,10 +4,12 @@ Standard library and the kernel environment's ipykernel only. Each assumption ab
 is checked where it is used: where it no longer holds, the kernel runs as it comes.
 """
 
+import builtins
 import contextlib
 import os
 import sys
 import threading
+import traceback
 import warnings
 from importlib import import_module
 from typing import Any
@@ -26,7 +28,9 @@ def main() -> None:
     warnings.filterwarnings("ignore", message="Message serialization failed")
 
     iostream = import_module("ipykernel.iostream")
-    _keep_no_printed_text(import_module("IPython.core.interactiveshell").InteractiveShell)
+    shell_class = import_module("IPython.core.interactiveshell").InteractiveShell
+    _keep_no_printed_text(shell_class)
+    _report_exception_groups(shell_class)
     _cut_stream_messages(iostream.OutStream)
     _send_at_once_in_its_thread(iostream.IOPubThread)
     iostream.OutStream.flush_interval = FLUSH_SECONDS
@@ -58,6 +62,27 @@ def _keep_no_printed_text(shell_class: Any) -> None:
     """IPython 9 keeps every printed string for ever, through a wrapper in Python round each write."""
     if hasattr(shell_class, "_tee"):
         shell_class._tee = lambda self, channel: contextlib.nullcontext()
+
+
+def _report_exception_groups(shell_class: Any) -> None:
+    """IPython prints the traceback of an exception group to stderr, and the front end hears of no error at all."""
+    show, groups = getattr(shell_class, "showtraceback", None), getattr(builtins, "BaseExceptionGroup", None)
+    if show is None or groups is None or not hasattr(shell_class, "_showtraceback"):
+        return
+
+    def has_group(error: Any) -> bool:
+        return error is not None and (isinstance(error, groups) or has_group(error.__context__))
+
+    def showtraceback(self: Any, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
+        kind, value, trace = exc_tuple or sys.exc_info()
+        if not has_group(value) or isinstance(value, SyntaxError) or kwargs.get("exception_only"):
+            show(self, exc_tuple, *args, **kwargs)
+            return
+        if trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_name == "run_code":
+            trace = trace.tb_next  # the shell's own frame, which no other traceback shows either
+        self._showtraceback(kind, value, traceback.format_exception(kind, value, trace))
+
+    shell_class.showtraceback = showtraceback
 
 
 def _cut_stream_messages(stream_class: Any) -> None:
