@@ -2,13 +2,14 @@
 
 import asyncio
 import os
+import resource
 import signal
 from pathlib import Path
 
 import pytest
 
 from cellhouse.model import FailedPrecondition, InvalidArgument
-from cellhouse.sandbox import LAYERS, ProcessExit, SandboxGone, SpawnFailed, create_sandbox
+from cellhouse.sandbox import LAYERS, ProcessExit, SandboxGone, SpawnFailed, create_sandbox, remove_leftovers
 from cellhouse.sandbox.pidfd import has_ended, parent_of, pidfd_open, send_signal
 from cellhouse.sandbox.supervised import SupervisedSandbox
 from tests.sandbox.support import (
@@ -420,7 +421,7 @@ from tests.sandbox.support import spec, read_line
 async def main():
     sandbox = create_sandbox({level!r}, spec(Path({str(tmp_path / "state")!r})))
     await sandbox.start()
-    process = await sandbox.spawn(["/bin/sh", "-c", "setsid sleep 1000 & echo up; wait"], env={{}}, cwd="/")
+    process = await sandbox.spawn(["/bin/sh", "-c", "setsid sh -c 'echo up; sleep 1000; :' & wait"], env={{}}, cwd="/")
     await read_line(process.stdout_fd)
     print(sandbox.mark, process.pid, flush=True)
     await asyncio.Event().wait()
@@ -438,9 +439,6 @@ asyncio.run(main())
     try:
         async with asyncio.timeout(SECONDS):
             mark, pid = (await service.stdout.readline()).decode().split()
-        await until(
-            lambda: len(marked(mark)) >= 2
-        )  # the child has no environment while it becomes setsid, then sleep
         pidfds = [pidfd_open(found) for found in {*marked(mark), int(pid), parent_of(int(pid)) or 0}]
     finally:
         service.kill()
@@ -531,3 +529,54 @@ async def test_a_start_that_takes_too_long(
     sandbox = create_sandbox(level, spec(tmp_path / "state", supervisor=silent))
     with pytest.raises(FailedPrecondition, match=r"was not there after 0\.05 s"):
         await sandbox.start()
+
+
+async def test_what_a_killed_service_leaves_can_be_removed(level: str, tmp_path: Path) -> None:
+    sandbox = create_sandbox(level, spec(tmp_path / "state"))
+    assert isinstance(sandbox, SupervisedSandbox)
+    async with sandbox:
+        run_dir = sandbox.runtime_dir
+        (run_dir / "k").mkdir()
+        (sandbox.content / "kept").touch()
+        remove_leftovers(tmp_path / "state")
+        assert not run_dir.exists()
+        assert [path.name for path in (tmp_path / "state").iterdir()] == ["content"]
+        assert (sandbox.content / "kept").exists()
+    remove_leftovers(tmp_path / "nothing")
+
+
+def test_a_link_to_what_is_not_ours_is_removed_without_it(tmp_path: Path) -> None:
+    (tmp_path / "cellhouse-other").mkdir()
+    (tmp_path / "run").symlink_to(tmp_path / "cellhouse-other")
+    (tmp_path / "tmp").symlink_to("/tmp/cellhouse-is-not-there")
+    remove_leftovers(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["cellhouse-other"]
+
+
+async def test_closed_while_it_starts(level: str, tmp_path: Path) -> None:
+    before = descriptors()
+    for turns in range(4):
+        sandbox = create_sandbox(level, spec(tmp_path / f"state-{turns}"))
+        starting = asyncio.create_task(sandbox.start())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await sandbox.close()
+        with pytest.raises(SandboxGone):
+            await starting
+    assert descriptors() == before
+
+
+async def test_no_descriptor_is_left_to_have(sandbox: SupervisedSandbox) -> None:
+    before = descriptors()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest_free = os.dup(0)
+    os.close(lowest_free)
+    for more in range(4):  # none, then too few
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free + more, hard))
+        try:
+            with pytest.raises(SpawnFailed, match="Too many open files"):
+                await sandbox.spawn(["/bin/true"], env={}, cwd="/")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert descriptors() == before
+    assert (await run(sandbox, "/bin/true")).how.exit_status == 0

@@ -13,6 +13,7 @@ from cellhouse.sandbox.base import (
     SpawnFailed,
     TmpfsSizes,
 )
+from cellhouse.sandbox.leftovers import remove_leftovers
 from cellhouse.sandbox.process import ProcessExit, SandboxProcess
 from cellhouse.sandbox.registry import DEFAULT_LEVEL, create_sandbox, levels
 from cellhouse.sandbox.usage import ProcessUsage, usage
@@ -35,5 +36,6 @@ __all__ = [
     "TmpfsSizes",
     "create_sandbox",
     "levels",
+    "remove_leftovers",
     "usage",
 ]

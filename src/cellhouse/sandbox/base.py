@@ -120,8 +120,8 @@ class Sandbox(Protocol):
     async def start(self) -> None:
         """Put the walls up and wait for the supervisor inside; called once, before anything else.
 
-        FailedPrecondition says what could not be had and what would help, with what the supervisor had to say. Nothing
-        is left behind then.
+        FailedPrecondition says what could not be had and what would help, with what the supervisor had to say; OSError
+        where the state directory can't be made. Nothing is left behind then.
         """
         ...
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -134,9 +134,9 @@ class BubblewrapSandbox(SupervisedSandbox):
                 continue
             yield from ("--symlink", target, str(link))
         real = self.spec.python.resolve()
-        if not real.is_file():
+        if not _is(stat.S_ISREG, real):
             raise unavailable(
-                f"isolation {self.level!r}: there is no interpreter {self.spec.python}; name one that exists",
+                f"isolation {self.level!r}: there is no interpreter {self.spec.python} that this user can reach; name another",
                 level=self.level,
             )
         if not _covers(shared, real):
@@ -149,9 +149,9 @@ class BubblewrapSandbox(SupervisedSandbox):
     def _checked_read_only(self) -> list[Path]:
         shared = []
         for path in dict.fromkeys(self.spec.read_only):
-            if not path.is_absolute() or not path.is_dir():
+            if not path.is_absolute() or not _is(stat.S_ISDIR, path):
                 raise unavailable(
-                    f"isolation {self.level!r}: the read-only directory {path} is no absolute path of a directory",
+                    f"isolation {self.level!r}: the read-only directory {path} is no absolute path of a directory that this user can enter",
                     level=self.level,
                 )
             state = self.spec.state.resolve()
@@ -240,6 +240,14 @@ class BubblewrapSandbox(SupervisedSandbox):
 def _covers(shared: Iterable[Path], path: Path) -> bool:
     """Whether a path of the host is the same thing inside."""
     return any(path == root or root in path.parents for root in (*SYSTEM, *shared))
+
+
+def _is(kind: Callable[[int], bool], path: Path) -> bool:
+    """Whether there is such a thing at this path, and this user can get there."""
+    try:
+        return kind(path.stat().st_mode)
+    except OSError:
+        return False
 
 
 def _as_found(path: Path) -> Iterator[str]:

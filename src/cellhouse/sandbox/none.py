@@ -3,15 +3,15 @@
 import asyncio
 import os
 import signal
-import tempfile
 from pathlib import Path
 from typing import Final
 
 from cellhouse.model import Isolation, IsolationLayer
 from cellhouse.sandbox.base import ABSENT, LAYERS, SandboxSpec, make_private
 from cellhouse.sandbox.launcher import Launch
+from cellhouse.sandbox.leftovers import HOME, TMP, make_short
 from cellhouse.sandbox.protocol import TOKEN
-from cellhouse.sandbox.supervised import SupervisedSandbox, remove
+from cellhouse.sandbox.supervised import SupervisedSandbox
 
 RUN_PATH_BYTES: Final = (
     48  # of runtime_dir; a socket's whole path must fit 107, and kernels add names of their own
@@ -28,18 +28,14 @@ class NoneSandbox(SupervisedSandbox):
 
     def __init__(self, spec: SandboxSpec) -> None:
         super().__init__(spec)
-        self._home = spec.state / "home"
-        self._tmp = spec.state / "tmp"
+        self._home = spec.state / HOME
+        self._tmp = spec.state / TMP
 
     async def prepare(self, control: int) -> Launch:
         for directory in (self._home, self._tmp):
             make_private(directory)
         if len(os.fsencode(self.runtime_dir)) > RUN_PATH_BYTES:
-            # The link says, after a death of this process, which directory was its.
-            short = Path(tempfile.mkdtemp(prefix="cellhouse-", dir="/tmp"))
-            remove(self.runtime_dir)
-            self.runtime_dir.symlink_to(short)
-            self.runtime_dir = short
+            self.runtime_dir = make_short(self.runtime_dir)
         make_private(self.runtime_dir)
         supervisor = [str(self.spec.python), "-I", "-S", "-B", str(self.spec.supervisor), str(control)]
         return Launch(supervisor, cwd=self.content)
@@ -77,8 +73,6 @@ class NoneSandbox(SupervisedSandbox):
             if quiet == 2:
                 break
             await asyncio.sleep(SWEEP_SECONDS)
-        for directory in (self._home, self._tmp, self.spec.state / "run"):
-            await asyncio.to_thread(remove, directory)
         await super().clean()
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from cellhouse.files import HostileDir
 from cellhouse.model import FailedPrecondition, Internal, Isolation
 from cellhouse.sandbox.base import (
     SandboxGone,
@@ -23,6 +22,7 @@ from cellhouse.sandbox.base import (
 )
 from cellhouse.sandbox.channel import Channel, ChannelClosed, discard
 from cellhouse.sandbox.launcher import Launch, Launcher
+from cellhouse.sandbox.leftovers import RUN, remove_leftovers
 from cellhouse.sandbox.pidfd import has_ended, parent_of, pid_of, send_signal
 from cellhouse.sandbox.process import SandboxProcess
 from cellhouse.sandbox.protocol import (
@@ -58,7 +58,7 @@ class SupervisedSandbox(ABC):
     def __init__(self, spec: SandboxSpec) -> None:
         self.spec = spec
         self.content = spec.state / "content"
-        self.runtime_dir = spec.state / "run"
+        self.runtime_dir = spec.state / RUN
         # Begins the mark of every process of this sandbox, and of no other's.
         self.mark = secrets.token_hex(8)
         self._report: Isolation | None = None
@@ -111,7 +111,7 @@ class SupervisedSandbox(ABC):
 
     async def clean(self) -> None:
         """Remove what was made, once the supervisor is dead."""
-        await asyncio.to_thread(remove, self.runtime_dir)
+        await asyncio.to_thread(remove_leftovers, self.spec.state)
 
     # The interface.
 
@@ -153,6 +153,8 @@ class SupervisedSandbox(ABC):
             require_layers(self.spec, self._report)
         except BaseException:
             await self.close()
+            if self._ready.done() and not self._ready.cancelled():
+                self._ready.exception()  # told already, by this error or a more telling one
             raise
 
     async def _launch(self) -> Launcher:
@@ -161,6 +163,10 @@ class SupervisedSandbox(ABC):
         self._channel, theirs = Channel.pair()
         with theirs:
             launch = await self.prepare(theirs.fileno())
+            if self._closing is not None:
+                for descriptor in launch.descriptors:
+                    os.close(descriptor)
+                raise SandboxGone("the sandbox was closed while it started")
             try:
                 self._launcher = Launcher(launch, control=theirs.fileno(), on_end=self._on_launcher_end)
             except OSError as error:
@@ -177,10 +183,10 @@ class SupervisedSandbox(ABC):
         self._spawned += 1
         process_id = f"{self.mark}-{self._spawned}"
         data = encode_spawn(process_id, argv, {**self.environment(), **env, TOKEN: process_id}, cwd)
-        stdout, stdout_end = os.pipe2(os.O_CLOEXEC)
-        stderr, stderr_end = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(stdout, False)
-        os.set_blocking(stderr, False)
+        try:
+            (stdout, stdout_end), (stderr, stderr_end) = _pipes(2)
+        except OSError as error:
+            raise SpawnFailed(f"{argv[0]}: there can't be a pipe for its output: {error.strerror}") from error
         request = _Request(asyncio.get_running_loop().create_future(), stdout, stderr)
         try:
             async with asyncio.timeout(SPAWN_SECONDS):
@@ -373,8 +379,8 @@ class SupervisedSandbox(ABC):
         if self._losing is not None:
             self._losing.cancel()
         self._refuse("the sandbox was closed")
-        if self._ready is not None:
-            self._ready.cancel()
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_exception(SandboxGone("the sandbox was closed while it started"))
         self._hang_up()
         try:
             self._end_inside()
@@ -422,12 +428,16 @@ class SupervisedSandbox(ABC):
         return "the sandbox was lost: its supervisor closed the channel"
 
 
-def remove(directory: Path) -> None:
-    """Remove a directory that hostile code has filled, or a link in its place."""
-    if directory.is_symlink():
-        directory.unlink()
-    elif directory.is_dir():
-        with HostileDir.open(directory) as held:
-            while held.clear():
-                pass
-        directory.rmdir()
+def _pipes(count: int) -> list[tuple[int, int]]:
+    """Pipes whose reading ends do not block; none where not all can be had."""
+    made: list[tuple[int, int]] = []
+    try:
+        for _ in range(count):
+            made.append(os.pipe2(os.O_CLOEXEC))
+            os.set_blocking(made[-1][0], False)
+    except OSError:
+        for ends in made:
+            for descriptor in ends:
+                os.close(descriptor)
+        raise
+    return made
