@@ -46,7 +46,7 @@ def own() -> Iterator[Path]:
         yield Path(directory)
 
 
-SOME = "exit_status or killed or required or private or own_ or privilege or proc or lost or report or links"
+SOME = "exit_status or own_network or no_privilege or nothing_of_proc or close_ends or loss_of"
 
 
 @pytest.mark.parametrize("chosen", [SOME, pytest.param("", marks=pytest.mark.slow)], ids=["some", "all"])
