@@ -12,15 +12,16 @@ set NAME TEXT, get NAME     a variable of the kernel, lost with it
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from cellhouse.kernel import Died, KernelGone, KernelInfo, KernelItem, KernelStartFailed
 from cellhouse.kernel.inbox import Inbox
 from cellhouse.messages import Message, RawText
 
 HTML = "text/html"
+T = TypeVar("T")
 
 
 class Interrupted(Exception):
@@ -40,6 +41,11 @@ class FakeKernel:
         self.closed = False
         self.release = asyncio.Event()
         self.interrupted = asyncio.Event()
+        # Cleared: it takes requests and does not begin with them; `asked` tells that there is one.
+        self.hesitate = asyncio.Event()
+        self.hesitate.set()
+        self.asked = asyncio.Event()
+        self.die_at_next = False
         self._content = content
         self._inbox = Inbox(on_high=lambda: None, on_low=lambda: None)
         self._answers: asyncio.Queue[str] = asyncio.Queue()
@@ -69,6 +75,7 @@ class FakeKernel:
             raise KernelGone("the fake kernel has ended")
         if msg_type == "execute_request":
             self._programs.put_nowait((msg_id, content))
+            self.asked.set()
         elif msg_type == "input_reply":
             self._answers.put_nowait(str(content["value"]))
         return msg_id
@@ -140,6 +147,9 @@ class FakeKernel:
     async def _play_all(self) -> None:
         while True:
             self._parent, content = await self._programs.get()
+            await self.hesitate.wait()
+            if self.die_at_next:
+                self.die(signal=11)
             await self._play(content)
 
     async def _play(self, content: Mapping[str, Any]) -> None:
@@ -187,7 +197,8 @@ class FakeKernel:
                 name, _, text = rest.partition(" ")
                 (self._content / name).write_text(text)
             case "hold":
-                await self._until_released()
+                await self._unless_interrupted(self.release.wait())
+                self.release.clear()
             case "swallow":
                 await self.interrupted.wait()
                 self.interrupted.clear()
@@ -195,7 +206,7 @@ class FakeKernel:
                 await asyncio.Event().wait()
             case "ask":
                 self.say("input_request", {"prompt": rest, "password": False}, channel="stdin")
-                self.print(f"got {await self._answers.get()!r}\n")
+                self.print(f"got {await self._unless_interrupted(self._answers.get())!r}\n")
             case "exit":
                 self.die(exit_status=int(rest))
                 await asyncio.Event().wait()
@@ -225,19 +236,16 @@ class FakeKernel:
             "execute_result", {"data": data, "metadata": {}, "execution_count": self._count, "transient": {}}
         )
 
-    async def _until_released(self) -> None:
-        waits = [
-            asyncio.ensure_future(self.release.wait()),
-            asyncio.ensure_future(self.interrupted.wait()),
-        ]
+    async def _unless_interrupted(self, what: Coroutine[Any, Any, T]) -> T:
+        wanted, interrupted = asyncio.ensure_future(what), asyncio.ensure_future(self.interrupted.wait())
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([wanted, interrupted], return_when=asyncio.FIRST_COMPLETED)
+            if interrupted.done():
+                raise Interrupted
+            return wanted.result()
         finally:
-            for wait in waits:
-                wait.cancel()
-        if self.interrupted.is_set():
-            raise Interrupted
-        self.release.clear()
+            wanted.cancel()
+            interrupted.cancel()
 
 
 class FakeLauncher:

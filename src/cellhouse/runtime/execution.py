@@ -56,12 +56,16 @@ class Execution:
         self.result: ExecuteCodeResult | None = None
         self.finished = asyncio.Event()
         self.started = asyncio.Event()
+        self.settled = False
         self.execution_count = 0
         self._clock = clock
         self._notices: list[Notice] = []
         self._start_time: str | None = None
         self._start_monotonic = 0.0
-        log.append(QueuedEvent())
+        try:
+            log.append(QueuedEvent())
+        except DiskFull:  # it is on record, with room for its end, so it can run
+            self.notice(NoticeReason.DISK_FULL, "the journal's disk is full: events are missing from the log")
 
     @property
     def uid(self) -> str:
@@ -100,14 +104,11 @@ class Execution:
     def freeze(
         self, verdict: Verdict, *, artifacts: list[Artifact] | None = None, usage: Usage | None = None
     ) -> ExecuteCodeResult:
-        """Decide the end and write it; exactly once."""
-        self._move(Stage.FINISHED)
+        """Decide the end and write it; exactly once. Where that failed it can be tried anew: nothing is written by then."""
+        self._check_next(Stage.FINISHED)
         for notice in verdict.notices:
             self.notice(notice.reason, notice.text)
-        captured = None
-        if self.recorder is not None:
-            self.recorder.settle(reply_error=verdict.reply_error)
-            captured = self.recorder.captured()
+        captured = self._captured(verdict)
         for artifact in artifacts or ():
             try:
                 self.log.append(ArtifactEvent.of(artifact))
@@ -115,9 +116,32 @@ class Execution:
                 break  # the result lists them all the same
         result = self._document(captured, ExecutionState.FINISHED, verdict, artifacts, usage)
         self.result = self.log.finish(result).result
+        self.stage = Stage.FINISHED
         self.started.set()
         self.finished.set()
         return self.result
+
+    def freeze_without_output(self, verdict: Verdict) -> None:
+        """The end alone, where not even what was captured can be put together."""
+        self.recorder = None
+        self._notices = [
+            *verdict.notices,
+            Notice(reason=NoticeReason.OUTPUT_LOST, text="its output is in the events only"),
+        ]
+        self.freeze(verdict)
+
+    def _captured(self, verdict: Verdict) -> Captured | None:
+        if self.recorder is None:
+            return None
+        if not self.settled:
+            self.recorder.settle(reply_error=verdict.reply_error)
+            self.settled = True
+        return self.recorder.captured()
+
+    def give_up(self) -> None:
+        """No end could be written: whoever waits is let go, and finds none."""
+        self.started.set()
+        self.finished.set()
 
     def snapshot(self) -> ExecuteCodeResult:
         """The result once there is one, before that what there is so far."""
@@ -133,9 +157,12 @@ class Execution:
             return None
         return Usage(wall_seconds=max(0.0, self._clock.monotonic() - self._start_monotonic))
 
-    def _move(self, stage: Stage) -> None:
+    def _check_next(self, stage: Stage) -> None:
         if stage not in _NEXT[self.stage]:
             raise RuntimeError(f"{self.name} cannot go from {self.stage.value} to {stage.value}")
+
+    def _move(self, stage: Stage) -> None:
+        self._check_next(stage)
         self.stage = stage
 
     def _document(

@@ -26,7 +26,7 @@ from cellhouse.model import (
     Usage,
     mint_uid,
 )
-from cellhouse.runtime.execution import Execution
+from cellhouse.runtime.execution import Execution, Stage
 from cellhouse.runtime.files import FileWatch
 from cellhouse.runtime.late import LateRoutes
 from cellhouse.runtime.outcome import (
@@ -108,13 +108,25 @@ class Run:
             )
             verdict = _our_fault(error, error_id)
             self._on_verdict(verdict)
-            self._execution.freeze(verdict)
             self._kernel.kill()
+            self._end_all_the_same(verdict)
             return verdict
         finally:
             self._stop_timers()
-            if self._execution.recorder is not None:
+            if self._execution.settled:
                 self._late.add(self._execution.uid, self._recorder.late(), self._execution.log)
+
+    def _end_all_the_same(self, verdict: Verdict) -> None:
+        """After a failure of ours. It may be the end itself that failed, so less and less is asked for."""
+        if self._execution.stage is Stage.FINISHED:
+            return
+        try:
+            self._execution.freeze(verdict)
+        except Exception:
+            _logger.exception(
+                "what was captured could not be put together", execution=str(self._execution.name)
+            )
+            self._execution.freeze_without_output(verdict)
 
     async def _to_its_end(self) -> Verdict:
         execution = self._execution
