@@ -1,7 +1,13 @@
 """What tests of files need again and again."""
 
+import contextlib
 import errno
+import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 
 def names(directory: Path) -> list[str]:
@@ -24,3 +30,25 @@ def fill(directory: Path) -> None:
             except OSError as error:
                 if error.errno != errno.ENOSPC:
                     raise
+
+
+def make_room(directory: Path) -> None:
+    """Undo `fill`."""
+    (directory / "filler").unlink()
+
+
+@contextlib.contextmanager
+def mounted_tmpfs(place: Path, size: str = "1m") -> Iterator[Path]:
+    """A file system that can be filled; the test is skipped where it can't be mounted."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from cellhouse.files import is_disk_full
+from cellhouse.files import DiskFull, is_disk_full
 from cellhouse.journal.check import RebuildReport, VerifyReport, rebuild, verify
 from cellhouse.journal.graveyard import Graveyard
 from cellhouse.journal.index import Index
@@ -61,17 +61,24 @@ async def take(layout: Layout, *, durable: bool) -> Held:
 
 
 @contextlib.contextmanager
+def sqlite_full_named(name: str) -> Iterator[None]:
+    """Turn SQLite's own word for a full disk into DiskFull."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+            raise
+        raise DiskFull(name) from error
+
+
+@contextlib.contextmanager
 def disk_full_refused(layout: Layout) -> Iterator[None]:
     """Turn a full disk into the error that a caller is told of."""
     try:
-        yield
-    except (OSError, sqlite3.OperationalError) as error:
-        full = (
-            is_disk_full(error)
-            if isinstance(error, OSError)
-            else error.sqlite_errorcode == sqlite3.SQLITE_FULL
-        )
-        if not full:
+        with sqlite_full_named(str(layout.index)):
+            yield
+    except OSError as error:
+        if not is_disk_full(error):
             raise
         raise ResourceExhausted(
             f"the journal {layout.directory} can't be opened: its disk is full; free some space",

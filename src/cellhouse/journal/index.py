@@ -66,7 +66,7 @@ class Index:
         found = self._reader.execute(query, values).fetchone()
         if found is None:
             return None
-        return Row(*found[1:]) if found[0] else Tombstone(*found[1:9], found[10], found[12])
+        return Row(*found[1:]) if found[0] else Tombstone(*found[1:9], *found[10:13:2])
 
     def of_session(self, session: str, after_uid: str, limit: int) -> list[Row]:
         """Rows of a session above a uid, in their order."""

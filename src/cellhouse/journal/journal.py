@@ -14,7 +14,7 @@ from cellhouse.journal.cache import EventCache
 from cellhouse.journal.check import RebuildReport, VerifyReport, rebuild, verify
 from cellhouse.journal.entries import Entry, Evicted, Page, StartRecord, Tombstone
 from cellhouse.journal.excerpt import PlainText
-from cellhouse.journal.holding import Held, disk_full_refused, take
+from cellhouse.journal.holding import Held, disk_full_refused, sqlite_full_named, take
 from cellhouse.journal.index import PENDING_ROWS
 from cellhouse.journal.layout import Layout
 from cellhouse.journal.lock import boot_id
@@ -143,7 +143,8 @@ class Journal:
         """
         self._check_open()
         while self._index.pending >= PENDING_ROWS:
-            await self._held.run(self._index.flush)
+            with sqlite_full_named(str(self._layout.index)):
+                await self._held.run(self._index.flush)
         row = Row.of(start)
         self._check_new(row)
         log = ExecutionLog.create(self._home, start)
@@ -255,10 +256,14 @@ class Journal:
                 self._index.bury(chosen)
                 for tombstone in chosen:
                     self._opened.pop(tombstone.name, None)
+                    self._held.reserve.let_go(tombstone.uid)
                     if (log := self._logs.get(tombstone.name)) is not None:
                         log.discard()
                 evicted += await self._held.run(partial(self._retention.remove, chosen))
             await self._held.run(self._retention.expire)
+            for log in list(self._logs.values()) if self._held.reserve.ends else ():
+                if not log.settle_end():
+                    break
         return evicted
 
     async def verify(self) -> VerifyReport:
@@ -296,7 +301,7 @@ class Journal:
             self._home.open = False
             for log in (*self._logs.values(),):
                 log.abandon()
-            self._held.reserve.close(len(self._live))
+            self._held.reserve.close()
             self._live.clear()
             self._opened.clear()
             await self._held.let_go(closed=True)

@@ -383,6 +383,13 @@ class ExecutionLog:
             spill.close()
         self._spills.clear()
 
+    def settle_end(self) -> bool:
+        """Move the end from the reserve into the record where there is room; whether it stands in the record now."""
+        if self._facts.end_payload is not None:
+            with contextlib.suppress(DiskFull), self._reopened():
+                self._home.grew(self)
+        return self._facts.end_payload is None
+
     def seal(self) -> None:
         """Nothing late will come any more: who follows for it is let go."""
         self.release()

@@ -52,6 +52,8 @@ class Opening:
             path = self.layout.record(uid)
             try:
                 move_end(path, self.reserve, uid)
+                if (row := read_row(self.layout, self.reserve, uid)) is not None:
+                    self.index.tables.put([row])
             except FileNotFoundError:
                 # Evicted meanwhile.
                 self.reserve.let_go(uid)

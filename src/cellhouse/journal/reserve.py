@@ -110,9 +110,9 @@ class Reserve:
         finally:
             os.close(fd)
 
-    def close(self, needed: int) -> None:
-        """Keep as many free slots as executions have not finished."""
-        for slot in self._free[needed:]:
+    def close(self) -> None:
+        """Remove the free slots. Executions that have not finished keep theirs, for whoever ends them."""
+        for slot in self._free:
             with contextlib.suppress(FileNotFoundError):
                 slot.path.unlink()
-        del self._free[needed:]
+        self._free.clear()

@@ -4,6 +4,7 @@ The index holds nothing that the record files and tombstones.rec don't say. So a
 from them, and so is one that is broken; one of a later version is refused, for the files may be of a later version too.
 """
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -54,6 +55,8 @@ CREATE TABLE facts (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
 def connect(path: Path) -> sqlite3.Connection:
     """A connection that commits by itself; used by one thread at a time, whichever."""
+    # Made here, for what SQLite makes can be read by others; its files beside it take the mode from this one.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=64)
     connection.execute("PRAGMA journal_mode = WAL")
     # The record files are the truth: a commit lost with the power is found again in them.
