@@ -1,8 +1,9 @@
 """Houses without kernels and walls of their own: everything above them is the real thing."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +25,26 @@ T = TypeVar("T")
 async def within(awaitable: Awaitable[T]) -> T:
     async with asyncio.timeout(SECONDS):
         return await awaitable
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for what nobody tells of."""
+    async with asyncio.timeout(SECONDS):
+        while not condition():  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0.002)
+
+
+class Clock:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2031, 1, 1, tzinfo=UTC) + timedelta(seconds=self.time)
+
+    def monotonic(self) -> float:
+        return self.time
 
 
 class FakeSandbox:

@@ -31,6 +31,7 @@ from tests.runtime.support import (
     notices,
     reason,
     settings,
+    until,
     within,
 )
 
@@ -214,8 +215,7 @@ async def test_a_kernel_that_cannot_be_used_any_more(place: Place) -> None:
 async def test_trouble_between_executions_is_told_to_the_next(place: Place) -> None:
     await place.run("print x")
     place.kernel.put(Trouble("CHANNEL_CLOSED", "the kernel closed its shell channel", fatal=True))
-    while not place.kernel.closed:  # noqa: ASYNC110 - the session tells nobody of it
-        await asyncio.sleep(0)
+    await until(lambda: place.kernel.closed)
     result = await place.run("print y")
     assert (result.outcome, notices(result)) == (Outcome.OK, [NoticeReason.FRESH_KERNEL])
     assert len(place.launcher.made) == 2

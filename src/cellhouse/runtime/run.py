@@ -91,6 +91,7 @@ class Run:
             displays=displays,
             clock=clock,
         )
+        self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._timers: list[asyncio.TimerHandle] = []
         self._interrupt_waits = False
@@ -145,7 +146,7 @@ class Run:
         end = None
         async for step in self._conversation.steps():
             end = self._take(step) or end
-            self._conversation.wake_at = self._recorder.next_due()
+            self._conversation.wake_at = self._next_due()
         assert end is not None, "a conversation ends with an End"
         self._stop_timers()
         if not end.sent:
@@ -174,6 +175,11 @@ class Run:
         self._on_verdict(verdict)
         self._execution.freeze(verdict)
         return verdict
+
+    def _next_due(self) -> float | None:
+        """When the recorder has something to do, in the loop's time; its own is that of the house's clock."""
+        due = self._recorder.next_due()
+        return None if due is None else self._loop.time() + max(0.0, due - self._clock.monotonic())
 
     # steps
 
