@@ -86,13 +86,17 @@ def _report_exception_groups(shell_class: Any) -> None:
 
 
 def _cut_stream_messages(stream_class: Any) -> None:
-    """Long text goes out in several messages; and a stream has the descriptor that its text would be written to."""
+    """Long text goes out in several messages, lone surrogates as visible text; and a stream has a descriptor."""
     flush_buffers = getattr(stream_class, "_flush_buffers", None)
     if flush_buffers is None:
         return
 
     def cut(self: Any) -> Any:
         for parent, text in flush_buffers(self):
+            try:
+                text.encode()
+            except UnicodeEncodeError:  # a lone surrogate would cost the whole message
+                text = text.encode("utf-8", "backslashreplace").decode()
             for start in range(0, len(text), STREAM_CHARS):
                 yield parent, text[start : start + STREAM_CHARS]
 
