@@ -1,0 +1,121 @@
+"""Our main for ipykernel: each thing that it mends, over the real kernel."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from cellhouse import ExecuteCodeRequest, ExecuteCodeResult, House, Settings
+from cellhouse.environments import Environment
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+class Cells:
+    """Runs cells in one session."""
+
+    def __init__(self, house: House, session: str) -> None:
+        self._house, self._session = house, session
+
+    async def __call__(self, code: str) -> ExecuteCodeResult:
+        return await (await self._house.execute(ExecuteCodeRequest(code=code, session=self._session)))
+
+    async def beside(self, code: str) -> str:
+        """The value of a cell in another session of the same runtime, which is then gone."""
+        other = self._session.replace("/main", "/other")
+        result = await (await self._house.execute(ExecuteCodeRequest(code=code, session=other)))
+        await self._house.delete_session(other)
+        return result.result
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def run(environment: Environment, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cells]:
+    state: Path = tmp_path_factory.mktemp("state")
+    settings = Settings(state_dir=state, environments=(environment.prefix.parent,))
+    async with House(settings=settings) as house:
+        runtime = await house.create_runtime()
+        cells = Cells(house, f"{runtime.name}/sessions/main")
+        await cells("None")
+        yield cells
+
+
+async def test_a_flush_of_more_than_a_thousand_messages_does_not_stop_the_kernel(run: Cells) -> None:
+    result = await run("for _ in range(10): print('x' * 10_000_000)\n'done'")
+    assert result.outcome == "OK"
+    assert result.result == "'done'"
+    assert result.truncation is not None
+    assert result.truncation.stdout is not None
+    assert result.truncation.stdout.total_chars == 100_000_010
+    assert not result.notices or {notice.reason for notice in result.notices} == {"EVENT_TEXT_LIMIT"}
+
+
+async def test_a_lone_surrogate_becomes_visible_text(run: Cells) -> None:
+    result = await run("print('\\ud800 lone')\nprint('after')")
+    assert result.stdout == "\\ud800 lone\nafter\n"
+    assert result.notices is None
+
+
+async def test_an_exception_group_is_the_error_with_all_that_it_holds(run: Cells) -> None:
+    result = await run("raise ExceptionGroup('several', [ValueError('one'), KeyError('two')])")
+    error = result.execution_error
+    assert error is not None
+    assert error.name == "ExceptionGroup"
+    text = "".join(error.traceback)
+    assert "ValueError: one" in text
+    assert "KeyError: 'two'" in text
+    assert "run_code" not in text
+    assert result.stderr == ""
+
+
+async def test_an_exception_raised_while_a_group_was_handled_names_both(run: Cells) -> None:
+    result = await run(
+        "try:\n    raise ExceptionGroup('g', [ValueError('in it')])\nexcept* ValueError:\n    1 / 0"
+    )
+    error = result.execution_error
+    assert error is not None
+    assert error.name == "ZeroDivisionError"
+    assert "ValueError: in it" in "".join(error.traceback)
+
+
+async def test_children_and_c_code_write_into_the_same_texts_once(run: Cells) -> None:
+    code = (
+        "import os, subprocess, sys\n"
+        "subprocess.run(['sh', '-c', 'echo out; echo err >&2'])\n"
+        "subprocess.run(['echo', 'handed'], stdout=sys.stdout)\n"
+        "os.write(1, b'raw\\n')\n"
+    )
+    result = await run(code)
+    assert result.stdout == "out\nhanded\nraw\n"
+    assert result.stderr == "err\n"
+
+
+async def test_what_was_printed_is_not_kept_for_ever(run: Cells) -> None:
+    await run("print('needle')")
+    result = await run(
+        "any('needle' in str(o.bundle) for os in get_ipython().history_manager.outputs.values() for o in os)"
+    )
+    assert result.result == "False"
+
+
+async def test_no_message_of_many_small_ones_is_dropped(run: Cells) -> None:
+    result = await run(
+        "import sys\nfor i in range(3000): sys.stdout.write(chr(97 + i % 26)); sys.stdout.flush()"
+    )
+    assert result.stdout == "".join(chr(97 + i % 26) for i in range(3000))
+    assert result.notices is None
+
+
+async def test_files_of_the_runtime_never_shadow_what_a_kernel_needs(
+    run: Cells, environment: Environment
+) -> None:
+    names = ("random", "email", "tokenize", "code", "threading")
+    await run("\n".join(f"open('{name}.py', 'w').write('raise SystemExit')" for name in names))
+    assert await run.beside("6 * 7") == "42"
+
+
+async def test_colours_and_history_files_stay_away(run: Cells) -> None:
+    result = await run("import os\n1 / 0")
+    assert result.execution_error is not None
+    assert "\x1b" not in "".join(result.execution_error.traceback)
+    assert (await run("In[-1] is not None, get_ipython().history_manager.enabled")).result == "(True, False)"
