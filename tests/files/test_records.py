@@ -23,7 +23,7 @@ from cellhouse.files import (
 from tests.files.support import fill, names
 
 PAYLOADS = st.lists(st.binary(min_size=1, max_size=300), max_size=20)
-FILES = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+FILES = settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
 def whole(payloads: list[bytes]) -> bytes:

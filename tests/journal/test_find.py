@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cellhouse.journal import Entry, Journal, Tombstone
+from cellhouse.journal import Entry, Journal, Tombstone, index
 from cellhouse.model import (
     AlreadyExists,
     ExecutionState,
@@ -201,3 +201,12 @@ async def test_begin_waits_where_the_writer_lags_behind(
         assert journal._index.pending <= 6
         log.finish(ok(log))
     assert (await journal.verify()).ok
+
+
+async def test_looking_up_never_walks_a_whole_table(journal: Journal) -> None:
+    for query in (index._BY_NAME, index._BY_SESSION, index._BY_RUNTIME):
+        values = ("x", "y")[: 1 if query is index._BY_NAME else 2]
+        plan = journal._index._reader.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall()
+        steps = [row[3] for row in plan if "executions" in row[3] or "tombstones" in row[3]]
+        assert len(steps) == 2
+        assert all(step.startswith("SEARCH") for step in steps)

@@ -173,12 +173,12 @@ async def test_a_waiting_reader_is_woken_by_an_event(journal: Journal) -> None:
     assert not waiting.done()
     log.append(StreamEvent(name="stdout", text="x"))
     await asyncio.wait_for(waiting, WAIT)
-    assert log._waiters == set()
+    assert len(log._followers) == 0
     cancelled = asyncio.ensure_future(log.wait(2))
     await asyncio.sleep(0)
     cancelled.cancel()
     await asyncio.wait([cancelled])
-    assert log._waiters == set()
+    assert len(log._followers) == 0
     log.finish(ok(log))
 
 

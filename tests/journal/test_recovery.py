@@ -275,6 +275,17 @@ async def test_an_output_without_an_event_keeps_its_place(directory: Path, clock
     assert result.rich_outputs[1].error_info is not None
 
 
+async def test_a_record_that_makes_no_sense_still_gets_its_end(directory: Path, clock: ManualClock) -> None:
+    def put_out(log: ExecutionLog) -> None:
+        log.append(StreamEvent(name="stdout", text="x"))
+        log.note("result", {"offset": "nowhere", "sizeBytes": []})
+
+    result = await recovered(directory, clock, put_out)
+    assert result.outcome is Outcome.RUNTIME_LOST
+    assert result.notices is not None
+    assert result.notices[-1].reason == "OUTPUT_LOST"
+
+
 async def test_the_text_can_be_shown_in_another_way(directory: Path, clock: ManualClock) -> None:
     class Upper:
         def __init__(self, limit: int) -> None:

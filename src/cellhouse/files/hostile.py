@@ -22,7 +22,6 @@ from cellhouse.files.clearing import CLEAR_NAMES, clear_directory
 from cellhouse.files.errors import (
     FileBusy,
     FileTooLarge,
-    HostilePath,
     NotRegularFile,
     PathEscapes,
     disk_full_named,
@@ -344,7 +343,7 @@ class HostileDir:
 
 def _read_up_to(fd: int, offset: int, limit: int) -> bytes:
     if offset < 0 or limit < 0:
-        raise HostilePath(f"the range {offset}+{limit} is negative; offset and limit count from 0")
+        raise ValueError(f"the range {offset}+{limit} is negative; offset and limit count from 0")
     parts: list[bytes] = []
     while limit > 0:
         part = os.pread(fd, min(limit, _READ_BYTES), offset)

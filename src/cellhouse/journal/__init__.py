@@ -4,9 +4,10 @@ from cellhouse.journal.check import RebuildReport, VerifyReport
 from cellhouse.journal.entries import Entry, Evicted, Page, StartRecord, Tombstone
 from cellhouse.journal.excerpt import PlainText, TextView
 from cellhouse.journal.holding import rebuild_journal, verify_journal
+from cellhouse.journal.home import LogState
 from cellhouse.journal.journal import Journal
 from cellhouse.journal.layout import TextName
-from cellhouse.journal.log import ExecutionLog, LogState
+from cellhouse.journal.log import ExecutionLog
 from cellhouse.journal.paging import TextPage
 from cellhouse.journal.spill import SpillWriter
 

@@ -15,10 +15,11 @@ from cellhouse.journal.check import RebuildReport, VerifyReport, rebuild, verify
 from cellhouse.journal.entries import Entry, Evicted, Page, StartRecord, Tombstone
 from cellhouse.journal.excerpt import PlainText
 from cellhouse.journal.holding import Held, disk_full_refused, sqlite_full_named, take
+from cellhouse.journal.home import LogHome
 from cellhouse.journal.index import PENDING_ROWS
 from cellhouse.journal.layout import Layout
 from cellhouse.journal.lock import boot_id
-from cellhouse.journal.log import ExecutionLog, LogHome
+from cellhouse.journal.log import ExecutionLog
 from cellhouse.journal.opening import Opening
 from cellhouse.journal.recover import ViewMaker
 from cellhouse.journal.retention import Retention

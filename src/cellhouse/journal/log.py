@@ -1,87 +1,49 @@
 """The log of one execution: written once, read by number by anyone, live or long after."""
 
-import asyncio
 import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Self
 
-from cellhouse.files import DiskFull, RecordReader, RecordWriter, disk_full_named
-from cellhouse.journal.cache import EventCache
+from cellhouse.files import DiskFull, RecordReader, RecordWriter
 from cellhouse.journal.entries import StartRecord
-from cellhouse.journal.layout import Layout, TextName
+from cellhouse.journal.followers import Followers
+from cellhouse.journal.home import LogHome, LogState
+from cellhouse.journal.layout import TextName
 from cellhouse.journal.paging import TextPage
 from cellhouse.journal.payloads import (
     EVENT_HEAD_BYTES,
-    NOTE,
     SENT,
-    decode_event,
-    decode_note,
-    decode_start,
     encode_event,
     encode_note,
-    encode_start,
     event_head,
-    is_event,
-    note_kind,
 )
-from cellhouse.journal.reserve import END_BYTES, Reserve, Slot
+from cellhouse.journal.reading import events_after, evicted, notes_of, start_of
+from cellhouse.journal.reserve import END_BYTES, Slot
 from cellhouse.journal.scan import LogFacts, read_finished
 from cellhouse.journal.shorten import fit_into
 from cellhouse.journal.spill import SpillBudget, SpillWriter
 from cellhouse.journal.texts import late_of, text_page
 from cellhouse.model import (
-    CallReason,
-    Clock,
     Event,
     ExecuteCodeResult,
     FinishedEvent,
     Late,
     LateEvent,
-    NotFound,
     TailFrame,
     rfc3339,
 )
 
-READ_BYTES = 4 << 20
-# Zeros behind each record of one that runs, so that the mark that the code was sent fits on a full disk.
-_PAD = 32
 # What the reserve has to hold besides the result: the event around it.
 _BESIDE_RESULT = 1_024
-
-
-class LogState(Enum):
-    """OPEN → FINISHED, once; or OPEN → ABANDONED: the journal was closed before the end, its next owner writes it."""
-
-    OPEN = "open"
-    FINISHED = "finished"
-    ABANDONED = "abandoned"
-
-
-@dataclass(slots=True)
-class LogHome:
-    """What all logs of a journal share. It is told when a log has finished, and when one grew after that."""
-
-    layout: Layout
-    clock: Clock
-    cache: EventCache
-    reserve: Reserve
-    durable: bool
-    spill_bytes: int
-    finished: Callable[["ExecutionLog", FinishedEvent], None]
-    grew: Callable[["ExecutionLog"], None]
-    # Until the journal is closed; then its directory may be another's.
-    open: bool = True
 
 
 class ExecutionLog:
     """One execution on record. Belongs to the event loop's thread; readers share it and cost it nothing."""
 
     __slots__ = (
-        "__weakref__", "_budget", "_closed", "_evicted", "_facts", "_home", "_slot", "_spills", "_start", "_state", "_tail", "_waiters",
+        "__weakref__", "_budget", "_closed", "_evicted", "_facts", "_followers", "_home", "_slot", "_spills", "_start", "_state",
         "_writer", "execution_id", "name", "uid",
     )  # fmt: skip
 
@@ -106,8 +68,7 @@ class ExecutionLog:
         self._state = LogState.FINISHED if writer is None else LogState.OPEN
         self._budget = SpillBudget(home.spill_bytes)
         self._spills: dict[TextName, SpillWriter] = {}
-        self._tail: TailFrame | None = None
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._followers = Followers()
         self._closed = writer is None
         self._evicted = False
 
@@ -116,22 +77,11 @@ class ExecutionLog:
         """Write the file with its start record. Raises DiskFull, FileExistsError."""
         slot = home.reserve.take()
         try:
-            writer = cls._create_file(home, start)
+            writer = home.create_record(start)
         except BaseException:
             home.reserve.give_back(slot)
             raise
         return cls(home, start, LogFacts(end=writer.end), writer, slot)
-
-    @staticmethod
-    def _create_file(home: LogHome, start: StartRecord) -> RecordWriter:
-        path = home.layout.record(start.uid)
-        first = (encode_start(start),)
-        try:
-            return RecordWriter.create(path, reserve=0, pad=_PAD, first=first)
-        except FileNotFoundError:
-            with disk_full_named(str(path)):
-                path.parent.mkdir(mode=0o700, exist_ok=True)
-            return RecordWriter.create(path, reserve=0, pad=_PAD, first=first)
 
     @classmethod
     def of_file(cls, home: LogHome, facts: LogFacts) -> Self:
@@ -161,9 +111,7 @@ class ExecutionLog:
         if self._start is not None:
             return self._start
         with self._reader() as reader:
-            for _, payload in reader.records():
-                return decode_start(payload)
-        raise self._gone()
+            return start_of(reader)
 
     @property
     def state(self) -> LogState:
@@ -280,7 +228,7 @@ class ExecutionLog:
         self._facts.finished_seq = made.seq
         self._state = LogState.FINISHED
         self._start = None
-        self._tail = None
+        self._followers.tail = None
         if self._home.durable:
             writer.sync()
         self._give_slot_back()
@@ -304,12 +252,11 @@ class ExecutionLog:
     def tail(self, frame: TailFrame) -> None:
         """Show a passing frame to whoever follows; only the latest is held, none once it has finished."""
         if self._state is LogState.OPEN:
-            self._tail = frame
-            self._wake()
+            self._followers.show(frame)
 
     @property
     def latest_tail(self) -> TailFrame | None:
-        return self._tail
+        return self._followers.tail
 
     def spill(self, name: TextName) -> SpillWriter:
         """What keeps the whole of one text beside the record; the same writer each time. Its `write` raises DiskFull."""
@@ -332,18 +279,8 @@ class ExecutionLog:
             events.append(event)
         if events or after >= self._facts.last_seq or limit <= 0:
             return events
-        left = READ_BYTES
         with self._reader() as reader:
-            for _, payload in reader.records(self._facts.marks.before(after + 1)):
-                if not is_event(payload) or event_head(payload)[0] <= after:
-                    continue
-                events.append(decode_event(payload))
-                left -= len(payload)
-                if len(events) >= limit or left <= 0:
-                    return events
-        if self._facts.end_payload is not None and self._facts.finished_seq > after:
-            events.append(decode_event(self._facts.end_payload))
-        return events
+            return events_after(reader, self._facts, after, limit)
 
     def read_text(self, name: TextName, offset: int = 0, limit: int = 65_536) -> TextPage:
         """A page of one whole text, by offsets in bytes of its UTF-8, cut at characters. Raises NotFound (EVICTED)."""
@@ -353,22 +290,12 @@ class ExecutionLog:
     def notes(self, kind: str) -> list[dict[str, Any]]:
         """The facts of one kind, oldest first. Raises NotFound (EVICTED)."""
         with self._reader() as reader:
-            return [
-                decode_note(payload)
-                for _, payload in reader.records()
-                if payload[:1] == NOTE and note_kind(payload) == kind
-            ]
+            return notes_of(reader, kind)
 
     async def wait(self, after: int) -> None:
         """Until there is an event above `after`, a new tail frame, or `closed`. Returns at once where there is already."""
-        if self._facts.last_seq > after or self._closed:
-            return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
-        try:
-            await waiter
-        finally:
-            self._waiters.discard(waiter)
+        if self._facts.last_seq <= after and not self._closed:
+            await self._followers.wait()
 
     # The end of its life
 
@@ -394,7 +321,7 @@ class ExecutionLog:
         """Nothing late will come any more: who follows for it is let go."""
         self.release()
         self._closed = True
-        self._wake()
+        self._followers.wake()
 
     def abandon(self) -> None:
         """The journal closes. What has not finished keeps its reserve for the one who will end it."""
@@ -430,24 +357,12 @@ class ExecutionLog:
         if size:
             facts.text_bytes[kind] = facts.text_bytes.get(kind, 0) + size
         self._home.cache.put(self.uid, made, length)
-        if self._waiters:
-            self._wake()
+        self._followers.wake()
         return made, offset
-
-    def _wake(self) -> None:
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
 
     def _check_there(self) -> None:
         if self._evicted:
-            raise self._gone()
-
-    def _gone(self) -> NotFound:
-        return NotFound(
-            f"the record of {self.name} was evicted; what it said is gone, and its id is not run again",
-            reason=CallReason.EVICTED,
-        )
+            raise evicted(self.name)
 
     @contextlib.contextmanager
     def _reader(self) -> Iterator[RecordReader]:
@@ -458,7 +373,7 @@ class ExecutionLog:
         try:
             fd = os.open(self._home.layout.record(self.uid), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
-            raise self._gone() from None
+            raise evicted(self.name) from None
         try:
             yield RecordReader(fd, self._facts.end)
         finally:

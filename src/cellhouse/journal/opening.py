@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cellhouse.files import DiskFull, RecordReader, RecordWriter
+from cellhouse.journal.entries import StartRecord
 from cellhouse.journal.excerpt import PlainText
 from cellhouse.journal.graveyard import Graveyard
+from cellhouse.journal.home import LogHome
 from cellhouse.journal.index import Index
 from cellhouse.journal.layout import Layout
-from cellhouse.journal.log import ExecutionLog, LogHome
+from cellhouse.journal.log import ExecutionLog
 from cellhouse.journal.recover import Recovery, ViewMaker
 from cellhouse.journal.reserve import Reserve
 from cellhouse.journal.rows import Row, row_of_file
 from cellhouse.journal.scan import LogFacts, never_written, scan
 from cellhouse.journal.tables import Tables
-from cellhouse.model import CaptureLimits, rfc3339
+from cellhouse.model import CaptureLimits, ExecuteCodeResult, rfc3339
 
 _BATCH = 200
 
@@ -110,9 +112,7 @@ class Opening:
             if facts.start is None or facts.finished_seq:
                 self._settle(row, facts)
                 return None
-            result = Recovery(
-                facts.start, facts, RecordReader(fd, facts.end), self.layout, self.limits, self.view
-            ).result(may_have_run=self._may_have_run(facts))
+            result = self._recover(facts.start, facts, RecordReader(fd, facts.end))
         finally:
             os.close(fd)
         log = ExecutionLog.of_unfinished(self.home, facts)
@@ -120,6 +120,16 @@ class Opening:
         log.seal()
         self.index.tables.put([row.ending(event, self.layout.size(row.uid))])
         return log
+
+    def _recover(self, start: StartRecord, facts: LogFacts, reader: RecordReader) -> ExecuteCodeResult:
+        recovery = Recovery(start, facts, reader, self.layout, self.limits, self.view)
+        may_have_run = self._may_have_run(facts)
+        try:
+            return recovery.result(may_have_run=may_have_run)
+        except (OSError, ValueError, TypeError) as error:
+            # Something on record makes no sense. It must not keep the journal, and all else in it, from being opened.
+            bare = Recovery(start, facts, reader, self.layout, self.limits, self.view)
+            return bare.without_output(may_have_run=may_have_run, why=str(error))
 
     def _may_have_run(self, facts: LogFacts) -> bool:
         """Certainly not sent: the mark is missing from a record that can't have lost it."""

@@ -43,6 +43,7 @@ from cellhouse.model import (
 
 _STREAMS: tuple[tuple[StreamName, TextKind], ...] = (("stdout", TextKind.STDOUT), ("stderr", TextKind.STDERR))
 _CHUNK = 1 << 20
+_WHY_CHARS = 200
 _UNKNOWN_MIME_TYPE = "application/octet-stream"
 
 # Makes what shows one stream, given its limit in characters. The default shows text as it was sent.
@@ -92,6 +93,15 @@ class Recovery:
             self._take(event)
         for name, kind in _STREAMS:
             self._take_unlogged(name, self._facts.text_bytes.get(kind, 0))
+        return self._document(may_have_run)
+
+    def without_output(self, *, may_have_run: bool, why: str) -> ExecuteCodeResult:
+        """The same end where the output on record can't be put together; what is there can still be read."""
+        self._value_printed = True
+        self._notice(
+            NoticeReason.OUTPUT_LOST,
+            f"the output on record could not be put together: {why[:_WHY_CHARS]}; the events have what can be read",
+        )
         return self._document(may_have_run)
 
     def _events(self) -> Iterator[Event]:
