@@ -19,6 +19,7 @@ from cellhouse.model import (
     TailFrame,
 )
 from tests.runtime.support import (
+    Clock,
     FakeWorld,
     Place,
     event_of,
@@ -205,7 +206,7 @@ async def test_tail_frames_for_those_who_watch(fakes: FakeWorld, tmp_path: Path)
         place = await new_place(house, fakes)
         handle = await place.running("\n".join(f"print {'x' * 9}{number}" for number in range(50)) + "\nhold")
         live = handle.live()
-        frames = []
+        frames: list[TailFrame] = []
         async with asyncio.timeout(20):
             while not frames or not frames[-1].text.endswith("49\n"):
                 if isinstance(passing := await anext(live), TailFrame):
@@ -220,3 +221,13 @@ async def test_tail_frames_for_those_who_watch(fakes: FakeWorld, tmp_path: Path)
         assert "notice" in kinds(events)
         assert not any(isinstance(event, TailFrame) for event in events)
         assert (await within(anext(live))).to_wire()["type"] == "finished"
+
+
+async def test_a_clock_that_stands_still_stops_nothing(fakes: FakeWorld, tmp_path: Path) -> None:
+    """What is due by the house's clock is awaited in the loop's time, which is another one."""
+    capture = CaptureLimits(event_text_bytes=16)
+    async with House(settings=settings(tmp_path, capture=capture), clock=Clock()) as house:
+        place = await new_place(house, fakes)
+        handle = await place.running("\n".join(f"print {number}" for number in range(50)) + "\nhold")
+        place.kernel.release.set()
+        assert (await within(handle)).stdout.count("\n") == 50

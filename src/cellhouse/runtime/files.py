@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import mimetypes
 import os
+import time
 from datetime import UTC, datetime
 
 from cellhouse.files import (
@@ -34,18 +35,23 @@ class FileWatch:
         self._limits = SnapshotLimits(entries=entries)
 
     def look(self) -> Snapshot:
-        return snapshot(self._content, self._limits)
+        """The files now; what could not be looked at is a reason to list none, never one to fail."""
+        try:
+            return snapshot(self._content, self._limits)
+        except (OSError, FileError) as error:
+            return Snapshot({}, time.time_ns(), frozenset({str(error)}))
 
     async def made_since(self, before: Snapshot) -> tuple[list[Artifact], str]:
         """The files created or changed since, and why the list may be incomplete (empty where it is not)."""
         after = self.look()
+        if cut := before.cut | after.cut:
+            return [], ", ".join(sorted(cut))
         made = changes(before, after)
         if sum(change.mark.size for change in made) > INLINE_BYTES:
             artifacts = await asyncio.to_thread(lambda: [self._describe(change) for change in made])
         else:
             artifacts = [self._describe(change) for change in made]
-        cut = before.cut | after.cut
-        return artifacts, ", ".join(sorted(cut))
+        return artifacts, ""
 
     def _describe(self, change: Change) -> Artifact:
         name, mtime_ns = change.name, change.mark.mtime_ns

@@ -45,7 +45,10 @@ def rich_output(result: ExecuteCodeResult, log: ExecutionLog, content: HostileDi
 
 def bundle(result: ExecuteCodeResult, content: HostileDir, index: int) -> dict[str, Any]:
     """The nbformat output in the file. NotFound where it was dropped, removed, or is no JSON any more."""
-    raw = _read(result, content, _entry(result, index))
+    return _document(_read(result, content, _entry(result, index)), result, index)
+
+
+def _document(raw: bytes, result: ExecuteCodeResult, index: int) -> dict[str, Any]:
     try:
         document = json.loads(raw)
     except (ValueError, RecursionError):
@@ -60,7 +63,7 @@ def output_data(
 ) -> OutputData:
     """One representation, decoded: base64 for binary types, text as UTF-8, JSON as JSON."""
     raw = _read(result, content, _entry(result, index))
-    document = bundle(result, content, index)
+    document = _document(raw, result, index)
     data = document.get("data")
     if not isinstance(data, dict) or mime_type not in data:
         have = ", ".join(sorted(data)) if isinstance(data, dict) else "none"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import structlog
 
 from cellhouse.capture import DisplayRegistry, Recorder
-from cellhouse.files import DiskFull, FileError, HostileDir, Snapshot
+from cellhouse.files import DiskFull, HostileDir, Snapshot
 from cellhouse.kernel import Conversation, End, ExecuteRequest, InputAsked, Kernel, Output, Stray
 from cellhouse.kernel.conversation import Remark, Step, Tick
 from cellhouse.messages import Message, RawText
@@ -35,6 +35,7 @@ from cellhouse.runtime.outcome import (
     ended_before_the_code,
     names_no_exception,
     only_a_representation_failed,
+    was_refused,
 )
 from cellhouse.runtime.variables import restoring_code, setting_code
 
@@ -151,7 +152,8 @@ class Run:
         self._stop_timers()
         if not end.sent:
             return self._never_sent(end)
-        self._confirm(None)
+        if not was_refused(end, execution.asked):
+            self._confirm(None)
         self._take_reply(end)
         verdict = decide(
             end,
@@ -296,10 +298,7 @@ class Run:
 
     async def _made_files(self, before: Snapshot) -> list[Artifact] | None:
         """The files it made; None, with a notice, where /content could not be compared whole."""
-        try:
-            artifacts, cut = await self._files.made_since(before)
-        except (OSError, FileError) as error:
-            artifacts, cut = [], str(error)
+        artifacts, cut = await self._files.made_since(before)
         if cut:
             self._recorder.notice(NoticeReason.FILES_NOT_LISTED, f"the files made are not listed: {cut}")
             return None
