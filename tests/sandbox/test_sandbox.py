@@ -207,7 +207,9 @@ print(int(status["SigBlk"], 16))
     # The fourth is that of the listing itself.
     assert done.out == "[0, 1, 2, 3] /dev/null\nTrue\n0\n"
     ignored = await run(sandbox, "/bin/sh", "-c", "grep SigIgn /proc/self/status")
-    assert int(ignored.out.split()[1], 16) == 0
+    # The C library keeps 32 and 33 to itself; a parent that ignores them (make does) can't be undone from Python.
+    of_the_c_library = 1 << 31 | 1 << 32
+    assert int(ignored.out.split()[1], 16) & ~of_the_c_library == 0
 
 
 async def test_the_environment_is_what_is_given_over_a_few_basics(
