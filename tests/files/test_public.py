@@ -4,6 +4,6 @@ from cellhouse import files
 
 
 def test_public_names() -> None:
-    assert sorted(files.__all__) == files.__all__ or len(set(files.__all__)) == len(files.__all__)
+    assert len(set(files.__all__)) == len(files.__all__)
     for name in files.__all__:
         assert getattr(files, name) is not None

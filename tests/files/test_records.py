@@ -306,3 +306,17 @@ def test_appending_to_something_else_than_a_file_is_refused(tmp_path: Path) -> N
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with pytest.raises(OSError, match="symbolic links"):
         RecordWriter.reopen(tmp_path / "link")
+
+
+def test_a_pad_keeps_room_for_one_short_record(small_disk: Path) -> None:
+    path = small_disk / "log"
+    writer = RecordWriter.create(path, reserve=0, pad=32, first=(b"first", b"second"))
+    assert payloads_of(path) == [b"first", b"second"]
+    fill(small_disk)
+    kept = append_until_full(writer)
+    writer.append_final(b"m" * 24)
+    with pytest.raises(DiskFull):
+        writer.append_final(b"x" * 10_000)
+    writer.close()
+    assert payloads_of(path) == [b"first", b"second", *kept, b"m" * 24]
+    assert path.stat().st_size == writer.end
