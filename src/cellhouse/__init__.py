@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cellhouse.house import House as House
-    from cellhouse.model import CellhouseError as CellhouseError
-    from cellhouse.model import ExecuteCodeRequest as ExecuteCodeRequest
-    from cellhouse.model import ExecuteCodeResult as ExecuteCodeResult
-    from cellhouse.model import Outcome as Outcome
-    from cellhouse.model import RuntimeSpec as RuntimeSpec
-    from cellhouse.runtime import ExecutionHandle as ExecutionHandle
-    from cellhouse.runtime import Settings as Settings
+    from cellhouse.model import (
+        CellhouseError as CellhouseError,
+        ExecuteCodeRequest as ExecuteCodeRequest,
+        ExecuteCodeResult as ExecuteCodeResult,
+        Outcome as Outcome,
+        RuntimeSpec as RuntimeSpec,
+    )
+    from cellhouse.runtime import ExecutionHandle as ExecutionHandle, Settings as Settings
 
 __version__ = "0.1.0"
 

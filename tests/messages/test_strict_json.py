@@ -4,8 +4,7 @@ import json
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from cellhouse.messages import BadJson, LongText, parse_object, text_chunks
 from cellhouse.messages.long_text import CHUNK_BYTES
