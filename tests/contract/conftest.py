@@ -48,6 +48,11 @@ async def _shared(rig: Rig, kernels: Kernels, first: str) -> AsyncIterator[Rig]:
     await kernels.close()
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+async def loop_of_the_module() -> None:
+    """The loop is there before any test begins, so that none is blamed for it."""
+
+
 # one kernel for all tests of a module that leave it as it was
 
 

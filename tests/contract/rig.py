@@ -230,7 +230,8 @@ class Rig:
 
     async def act(self, act: Act, **options: Any) -> Told:
         """The same act by a fake kernel and by a hostile process."""
-        code = f"{textwrap.dedent(inspect.getsource(act))}\n{act.__name__}(k)\n"
+        source = textwrap.dedent(inspect.getsource(act))
+        code = f"from __future__ import annotations\n{source}\n{act.__name__}(k)\n"
         return await self.run(code, act, **options)
 
     async def started(self, code: str, script: Script | FakeAct | None = None, **options: Any) -> Execution:

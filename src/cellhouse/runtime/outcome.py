@@ -65,9 +65,9 @@ def decide(
         return _died(end, asked)
     status = end.reply.get("status") if end.reply is not None else None
     if status in ("aborted", "abort"):
-        return _aborted(asked)
+        return _aborted(end, asked)
     if end.reply is None or status not in ("ok", "error"):
-        return _no_reply(first_error)
+        return _no_reply(asked, first_error)
     if status != "error" or only_a_representation_failed(end.reply, shown):
         return _ran_to_its_end(asked)
     error = first_error or ExecutionError(
@@ -154,18 +154,29 @@ def _interrupted(asked: Asked, error: ExecutionError) -> Verdict:
     return Verdict(Outcome.INTERRUPTED, SessionState.PRESERVED, error, info, reply_error=True)
 
 
-def _aborted(asked: Asked) -> Verdict:
-    if asked.interrupt or asked.timed_out:
-        return _interrupted(
-            asked, ExecutionError(name="Aborted", value="the kernel aborted the code when interrupted")
-        )
-    return never_started(
-        EndReason.KERNEL_ABORTED, "the kernel aborted the request before running it", SessionState.PRESERVED
+def was_refused(end: End, asked: Asked) -> bool:
+    """Whether the kernel aborted the request before it ran it, of its own accord."""
+    aborted = end.reply is not None and end.reply.get("status") in ("aborted", "abort")
+    return aborted and end.died is None and not (asked.interrupt or asked.timed_out)
+
+
+def _aborted(end: End, asked: Asked) -> Verdict:
+    if was_refused(end, asked):
+        text = "the kernel aborted the request before running it"
+        return never_started(EndReason.KERNEL_ABORTED, text, SessionState.PRESERVED)
+    return _interrupted(
+        asked, ExecutionError(name="Aborted", value="the kernel aborted the code when interrupted")
     )
 
 
-def _no_reply(first_error: ExecutionError | None) -> Verdict:
-    """No reply, or one that says nothing: how the code ended is not known, and silence is no success."""
+def _no_reply(asked: Asked, first_error: ExecutionError | None) -> Verdict:
+    """No reply, or one that says nothing: how the code ended is not known, and silence is no success.
+
+    The reference kernel loses its reply where an interrupt hits it between the code's end and the reply.
+    """
+    if asked.interrupt or asked.timed_out:
+        text = "the interrupt that was asked for ended it, and the kernel gave no reply"
+        return _interrupted(asked, first_error or ExecutionError(name="Interrupted", value=text))
     error = first_error or ExecutionError(
         name="ReplyLost",
         value="the kernel gave no reply that can be read: whether the code succeeded is not known",

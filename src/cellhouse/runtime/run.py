@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-import structlog
-
 from cellhouse.capture import DisplayRegistry, Recorder
 from cellhouse.files import DiskFull, HostileDir, Snapshot
 from cellhouse.kernel import Conversation, End, ExecuteRequest, InputAsked, Kernel, Output, Stray
@@ -29,6 +27,7 @@ from cellhouse.model import (
 from cellhouse.runtime.execution import Execution, Stage
 from cellhouse.runtime.files import FileWatch
 from cellhouse.runtime.late import LateRoutes
+from cellhouse.runtime.logs import logger
 from cellhouse.runtime.outcome import (
     Verdict,
     decide,
@@ -39,7 +38,7 @@ from cellhouse.runtime.outcome import (
 )
 from cellhouse.runtime.variables import restoring_code, setting_code
 
-_logger = structlog.get_logger(__name__)
+_logger = logger()
 
 UNCONFIRMED_SECONDS = 1.0
 """An interrupt waits for the kernel to say that the code runs; from one that never says so, this long."""
