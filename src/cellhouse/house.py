@@ -8,8 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-import structlog
-
 from cellhouse.environments import find_environment
 from cellhouse.files import HostileDir
 from cellhouse.journal import ExecutionLog, Journal, TextPage
@@ -48,12 +46,13 @@ from cellhouse.runtime import (
 )
 from cellhouse.runtime.folded import FoldedText
 from cellhouse.runtime.host import ExecutionReader
+from cellhouse.runtime.logs import logger
 from cellhouse.runtime.once import find_log, known_execution
 from cellhouse.runtime.recorded import Recorded
 from cellhouse.runtime.session_log import read_session_log
 from cellhouse.runtime.state import own_state_dir
 
-_logger = structlog.get_logger(__name__)
+_logger = logger()
 
 TextName = Literal["stdout", "stderr", "result", "traceback"]
 EVICT_SECONDS = 3600.0

@@ -6,8 +6,6 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import structlog
-
 from cellhouse.capture import DisplayRegistry
 from cellhouse.files import HostileDir
 from cellhouse.kernel import Died, Kernel, KernelItem, KernelStartFailed, Trouble
@@ -31,11 +29,12 @@ from cellhouse.model import (
 )
 from cellhouse.runtime.execution import Execution, Stage
 from cellhouse.runtime.late import LateRoutes
+from cellhouse.runtime.logs import logger
 from cellhouse.runtime.outcome import Ending, Verdict, never_started
 from cellhouse.runtime.run import Run
 from cellhouse.runtime.session_log import SessionLog
 
-_logger = structlog.get_logger(__name__)
+_logger = logger()
 
 CATCH_UP_ITEMS = 4096
 
