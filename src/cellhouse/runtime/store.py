@@ -75,7 +75,7 @@ class RuntimeStore:
                 created=str(document["created"]),
                 spec=RuntimeSpec.from_wire(document["spec"]),
             )
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def mark_closed(self, runtime: str) -> None:
@@ -113,16 +113,19 @@ class RuntimeStore:
     def reap(self) -> list[str]:
         """End what a dead owner's runtimes left, and close them; which they were. Only under the owner's lock."""
         for going in self._directory.glob(f"{_GOING}*"):
-            remove_tree(going)
+            with contextlib.suppress(OSError):  # what resists is tried again by the next owner
+                remove_tree(going)
         reaped = []
         for runtime in self.names():
             record = self.read(runtime)
             if record is None:
-                self.remove(runtime)  # torn while it was made: it never ran anything
+                with contextlib.suppress(OSError):
+                    self.remove(runtime)  # torn while it was made: it never ran anything
                 reaped.append(runtime)
             elif record.state == "active":
                 kill_marked(record.token)
-                remove_leftovers(self.path(runtime))
+                with contextlib.suppress(OSError):
+                    remove_leftovers(self.path(runtime))
                 self.mark_closed(runtime)
                 reaped.append(runtime)
         return reaped
@@ -136,7 +139,8 @@ class RuntimeStore:
             if record is None or record.state != "closed":
                 continue
             if (self.path(runtime) / _META).stat().st_mtime < limit:
-                self.remove(runtime)
+                with contextlib.suppress(OSError):  # one that resists keeps no other
+                    self.remove(runtime)
                 evicted.append(runtime)
         return evicted
 
