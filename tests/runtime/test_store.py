@@ -17,7 +17,8 @@ from cellhouse.model import AlreadyExists, CallReason, NotFound, RuntimeSpec, Sy
 from cellhouse.runtime.state import KEEP_SECONDS, own_state_dir, state_root
 from cellhouse.runtime.store import MARK, RuntimeStore, kill_marked, remove_tree
 
-DEPTH = 2_000
+DEPTH = 1_200
+"""More than a stack takes."""
 
 
 class Later(SystemClock):
@@ -49,7 +50,7 @@ def outside(tmp_path: Path) -> Path:
     return path
 
 
-def fill(path: Path, outside: Path) -> None:
+def fill(path: Path, outside: Path, *, depth: int = 3) -> None:
     """A directory as hostile code leaves it."""
     path.mkdir(exist_ok=True)
     for raw in (b"two\nlines", b"stray\xff", b"-rf", b"x" * 255):
@@ -61,11 +62,10 @@ def fill(path: Path, outside: Path) -> None:
     locked.mkdir()
     (locked / "inner").touch()
     locked.chmod(0o000)
-    deep(path / "deep")
+    deep(path / "deep", depth)
 
 
-def deep(path: Path, depth: int = DEPTH) -> None:
-    """Deeper than any path or stack reaches."""
+def deep(path: Path, depth: int) -> None:
     path.mkdir()
     here = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     for _ in range(depth):
@@ -112,7 +112,7 @@ def test_a_torn_note_is_none(store: RuntimeStore, text: str) -> None:
 
 def test_removed_with_all_that_hostile_code_put_there(store: RuntimeStore, outside: Path) -> None:
     store.create("one", RuntimeSpec())
-    fill(store.path("one") / "content", outside)
+    fill(store.path("one") / "content", outside, depth=DEPTH)
     store.remove("one")
     assert not store.path("one").exists()
     assert (outside / "precious").read_text() == "kept"
@@ -145,7 +145,7 @@ def test_reaping_closes_what_was_active(store: RuntimeStore, outside: Path) -> N
         store.create(runtime, RuntimeSpec())
         fill(store.path(runtime) / "content", outside)
     for name in ("run", "home", "tmp"):
-        fill(store.path("one") / name, outside)
+        fill(store.path("one") / name, outside, depth=DEPTH if name == "run" else 3)
     store.mark_closed("two")
     assert store.reap() == ["one"]
     record = store.read("one")
@@ -264,7 +264,7 @@ def test_embedded_houses_have_directories_of_their_own(
     assert first != second
     assert (first.stat().st_mode & 0o777) == 0o700
     # Those that ended long ago go, whatever is in them; one that somebody still has stays.
-    fill(first / "content", outside)
+    fill(first / "content", outside, depth=DEPTH)
     (second / "journal").mkdir()
     with (second / "journal" / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
