@@ -8,6 +8,7 @@ from hypothesis import given, strategies as st
 
 from cellhouse.messages import BadJson, LongText, parse_object, text_chunks
 from cellhouse.messages.long_text import CHUNK_BYTES
+from cellhouse.messages.strict_json import MAX_STRINGS
 
 
 def _long(text: str) -> LongText:
@@ -58,6 +59,44 @@ def test_a_large_document_with_an_invalid_long_string_is_refused() -> None:
         parse_object(b'{"a":"' + b"x" * 2_000_000 + b'\\q"}')
     with pytest.raises(BadJson):
         parse_object(b'{"a":"' + b"x" * 2_000_000 + b'\xff"}')
+
+
+@given(
+    st.lists(
+        st.text(alphabet=st.sampled_from(['"', "\\", "\n", "u", "d", "8", "ä", "€", "😀", "x"])), min_size=1
+    ),
+    st.booleans(),
+)
+def test_a_large_document_reads_as_any_other(tails: list[str], ascii_only: bool) -> None:
+    texts = ["y" * (CHUNK_BYTES - len(tail) // 2) + tail for tail in tails]
+    plain = {"short": 'a"\\', "pad": "p" * (1 << 20), "long": texts, "nested": [{"more": texts[0] + '\\"'}]}
+    read = parse_object(json.dumps(plain, ensure_ascii=ascii_only).encode())
+    assert "".join(text_chunks(read["pad"])) == plain["pad"]
+    assert ["".join(text_chunks(text)) for text in read["long"]] == texts
+    assert "".join(text_chunks(read["nested"][0]["more"])) == texts[0] + '\\"'
+    assert read["short"] == 'a"\\'
+
+
+@pytest.mark.parametrize(
+    "end", [b"", b"\\", b'\\"', b"\\\\\\", b'\\"}', b'\n"}', b'\x01"}', b'\\ud8"}', b'\xed\xa0\x80"}']
+)
+@pytest.mark.parametrize("begin", [b"x", b"\\\\"])
+def test_a_large_document_with_a_long_string_that_does_not_end_well_is_refused(
+    begin: bytes, end: bytes
+) -> None:
+    with pytest.raises(BadJson):
+        parse_object(b'{"a":"' + begin * 1_000_000 + end)
+
+
+def test_a_large_document_with_a_lone_surrogate_in_a_long_string_is_read() -> None:
+    read = parse_object(b'{"a":"' + b"x" * 2_000_000 + b'\\udc00","b":"\\ud83d\\ude00"}')
+    assert "".join(text_chunks(read["a"])) == "x" * 2_000_000 + "\\udc00"
+    assert read["b"] == "😀"
+
+
+def test_a_large_document_with_too_many_strings_is_refused() -> None:
+    with pytest.raises(BadJson, match="strings"):
+        parse_object(b'{"a":[' + b'"",' * (MAX_STRINGS + 1) + b"0]}")
 
 
 def test_a_long_key_is_refused() -> None:

@@ -1,16 +1,13 @@
 """A JSON string too long to copy: a view of its escaped bytes, decoded piece by piece."""
 
-import codecs
 import json
-import re
 from collections.abc import Iterator
 
-CHUNK_BYTES = 65_536
+from pydantic_core import from_json
 
-_STRING = re.compile(rb'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+', re.DOTALL)
-_ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
-_ANY_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_BACKSLASH = 0x5C
+CHUNK_BYTES = 65_536
+_BACKSLASH = b"\\"
+_RUN_BYTES = 64
 
 
 class LongText:
@@ -23,12 +20,21 @@ class LongText:
     __slots__ = ("raw",)
 
     def __init__(self, raw: memoryview) -> None:
-        if _STRING.fullmatch(raw) is None:
+        end, lone_surrogate = _read(raw, 0)
+        if end < len(raw):
             raise ValueError("not the inside of a JSON string")
-        _check_utf8(raw)
-        if _ANY_SURROGATE.search(raw) and _has_lone_surrogate(raw):
-            raw = memoryview(_without_lone_surrogates(raw))
-        self.raw = raw
+        self.raw = memoryview(_without_lone_surrogates(raw)) if lone_surrogate else raw
+
+    @classmethod
+    def starting(cls, view: memoryview, start: int) -> tuple["LongText", int]:
+        """The string whose inside begins at `start` of a longer document, and where its closing quote stands."""
+        end, lone_surrogate = _read(view, start)
+        if end == len(view):
+            raise ValueError("a string without an end")
+        text = cls.__new__(cls)
+        raw = view[start:end]
+        text.raw = memoryview(_without_lone_surrogates(raw)) if lone_surrogate else raw
+        return text, end
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -38,7 +44,7 @@ class LongText:
         raw, start, end = self.raw, 0, len(self.raw)
         while start < end:
             stop = _safe_cut(raw, start, min(start + CHUNK_BYTES, end))
-            yield str(json.loads(b'"' + bytes(raw[start:stop]) + b'"'))
+            yield str(from_json(b'"%b"' % bytes(raw[start:stop]), cache_strings="none"))
             start = stop
 
 
@@ -51,23 +57,38 @@ def text_chunks(value: str | LongText) -> Iterator[str]:
         yield value[start : start + CHUNK_BYTES]
 
 
-def _check_utf8(raw: memoryview) -> None:
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    for start in range(0, len(raw), CHUNK_BYTES):
-        decoder.decode(raw[start : start + CHUNK_BYTES])
-    decoder.decode(b"", final=True)
+def _read(raw: memoryview, start: int) -> tuple[int, bool]:
+    """Where the string ends whose inside begins at `start` (its closing quote, or the end of `raw`), and whether
+    it holds a lone surrogate. Raises ValueError for what is no JSON string or no UTF-8."""
+    lone_surrogate = False
+    while start < len(raw):
+        stop = _safe_cut(raw, start, min(start + CHUNK_BYTES, len(raw)))
+        piece = bytes(raw[start:stop])
+        if not _holds(piece):
+            quote = _closing_quote(piece)
+            inside = piece if quote < 0 else piece[:quote]
+            if not _holds(inside):
+                # Python's parser takes everything that the quick one takes, and lone surrogates.
+                json.loads(f'"{str(inside, "utf-8")}"')
+                lone_surrogate = True
+            if quote >= 0:
+                return start + quote, lone_surrogate
+        start = stop
+    return start, lone_surrogate
 
 
-def _has_lone_surrogate(raw: memoryview) -> bool:
-    high_end = -1  # where a high surrogate ended that still waits for its low half
-    for match in _ESCAPE.finditer(raw):
-        code = int(match[1], 16) if match[1] else 0
-        if high_end >= 0 and not (match.start() == high_end and 0xDC00 <= code <= 0xDFFF):
-            return True
-        if high_end < 0 and 0xDC00 <= code <= 0xDFFF:
-            return True
-        high_end = match.end() if 0xD800 <= code <= 0xDBFF else -1
-    return high_end >= 0
+def _holds(piece: bytes) -> bool:
+    """Whether it is the inside of a JSON string, without a quote and without a lone surrogate."""
+    try:
+        from_json(b'"%b"' % piece, cache_strings="none")
+    except ValueError:
+        return False
+    return True
+
+
+def _closing_quote(piece: bytes) -> int:
+    """The first quote that no backslash escapes; -1: there is none. The piece begins inside no escape."""
+    return piece.replace(b"\\\\", b"__").replace(b'\\"', b"__").find(b'"')
 
 
 def _without_lone_surrogates(raw: memoryview) -> bytes:
@@ -105,7 +126,9 @@ def _is_high_surrogate(raw: memoryview, start: int, at: int) -> bool:
 
 
 def _backslashes_before(raw: memoryview, start: int, at: int) -> int:
-    count = 0
-    while at - count - 1 >= start and raw[at - count - 1] == _BACKSLASH:
-        count += 1
+    before = bytes(raw[max(start, at - _RUN_BYTES) : at])
+    count = len(before) - len(before.rstrip(_BACKSLASH))
+    if count == _RUN_BYTES:  # more of them than anyone needs
+        before = bytes(raw[start:at])
+        count = len(before) - len(before.rstrip(_BACKSLASH))
     return count

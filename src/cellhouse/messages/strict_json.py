@@ -1,9 +1,12 @@
 """Hostile JSON into a Python mapping: bounded in depth, in memory and in time."""
 
 import json
+import mmap
 import re
 import secrets
 from typing import Any
+
+from pydantic_core import from_json
 
 from cellhouse.messages.long_text import CHUNK_BYTES, LongText
 
@@ -13,6 +16,8 @@ SMALL_BYTES = 1 << 20
 MAX_OTHER_BYTES = 32 << 20
 """What may remain of a document once its long strings are set aside (each byte costs many as an object)."""
 MAX_VALUES = 2_000_000
+MAX_STRINGS = 2 * MAX_VALUES
+"""Of a document above 1 MiB; a string is a value or the key of one."""
 
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
@@ -26,55 +31,84 @@ def parse_object(raw: memoryview | bytes) -> dict[str, Any]:
 
     NaN and Infinity are let through as floats: whoever writes JSON refuses them at their place.
     """
-    view = memoryview(raw)
     long: list[LongText] = []
     mark = ""
-    if len(view) > SMALL_BYTES:
+    document: bytes | bytearray
+    if len(raw) > SMALL_BYTES:
         mark = secrets.token_hex(8)
-        view = _set_long_strings_aside(view, mark, long)
+        document = _set_long_strings_aside(memoryview(raw), mark, long)
+    else:
+        owner = raw if isinstance(raw, bytes) else _owner(raw)
+        document = owner if isinstance(owner, bytes | bytearray) else bytes(raw)
     try:
-        value = json.loads(str(view, "utf-8"))
+        value = _parse(document)
     except RecursionError:
         raise BadJson(f"deeper than {MAX_DEPTH} levels") from None
     except ValueError as error:
         raise BadJson(f"not JSON: {str(error)[:200]}") from None
     if not isinstance(value, dict):
         raise BadJson("not a JSON object")
-    if _may_be_deep(view):
+    if _may_be_deep(value, document):
         _check_depth(value)
     if long:
         _put_back(value, mark, long)
     return value
 
 
-def _set_long_strings_aside(view: memoryview, mark: str, long: list[LongText]) -> memoryview:
+def _owner(view: memoryview) -> bytes | bytearray | mmap.mmap | None:
+    """What the view shows whole; it has methods that a view lacks."""
+    owner = view.obj
+    if isinstance(owner, bytes | bytearray | mmap.mmap) and len(owner) == view.nbytes:
+        return owner
+    return None
+
+
+def _parse(document: bytes | bytearray) -> Any:
+    try:
+        return from_json(document, cache_strings="keys")
+    except ValueError:
+        # Python's own parser is slower, lets lone surrogates through, and says best what is wrong.
+        return json.loads(str(document, "utf-8"))
+
+
+def _set_long_strings_aside(view: memoryview, mark: str, long: list[LongText]) -> bytes:
+    whole = _owner(view)
+    if whole is None:
+        whole = bytes(view)
     pieces: list[memoryview | bytes] = []
-    start = other = 0
-    for match in _TOKEN.finditer(view):
-        if match.end() - match.start() - 2 <= CHUNK_BYTES:
+    start = at = other = tokens = 0
+    while (quote := whole.find(b'"', at)) >= 0:
+        tokens += 1
+        if tokens > MAX_STRINGS:
+            raise BadJson(f"more than {MAX_STRINGS} strings")
+        if token := _TOKEN.match(view, quote, quote + CHUNK_BYTES + 2):
+            at = token.end()
             continue
+        if other + quote - start > MAX_OTHER_BYTES:
+            break
         try:
-            long.append(LongText(view[match.start() + 1 : match.end() - 1]))
+            text, end = LongText.starting(view, quote + 1)
         except ValueError as error:
             raise BadJson(f"not JSON: {str(error)[:200]}") from None
-        pieces += [view[start : match.start()], b'"%s:%d"' % (mark.encode(), len(long) - 1)]
-        other += match.start() - start
-        start = match.end()
-        if other > MAX_OTHER_BYTES:
-            break
+        long.append(text)
+        pieces += [view[start:quote], b'"%s:%d"' % (mark.encode(), len(long) - 1)]
+        other += quote - start
+        start = at = end + 1
     other += len(view) - start
     if other > MAX_OTHER_BYTES:
         raise BadJson(f"more than {MAX_OTHER_BYTES} bytes of JSON besides long strings")
     pieces.append(view[start:])
     reduced = b"".join(pieces)
-    if sum(reduced.count(mark_byte) for mark_byte in (b",", b"[", b"{")) > MAX_VALUES:
+    if sum(map(reduced.count, (b",", b"[", b"{"))) > MAX_VALUES:
         raise BadJson(f"more than {MAX_VALUES} values")
-    return memoryview(reduced)
+    return reduced
 
 
-def _may_be_deep(view: memoryview) -> bool:
-    raw = view.obj if isinstance(view.obj, bytes | bytearray) and len(view.obj) == len(view) else bytes(view)
-    return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH
+def _may_be_deep(value: dict[str, Any], document: bytes | bytearray) -> bool:
+    """Each level takes a bracket at least, in the document and for the count of them."""
+    if len(document) <= 2 * MAX_DEPTH or not any(isinstance(child, dict | list) for child in value.values()):
+        return False
+    return document.count(b"[") + document.count(b"{") > MAX_DEPTH
 
 
 def _check_depth(value: object) -> None:
