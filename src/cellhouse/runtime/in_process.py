@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 
-from cellhouse.environments import DEFAULT_KERNEL, Environment, KernelSpec
-from cellhouse.files import DiskFull, FileError, HostileDir
+from cellhouse.environments import Environment
+from cellhouse.files import DiskFull, FileError, HostileDir, relative_path
 from cellhouse.journal import ExecutionLog, Journal, StartRecord
 from cellhouse.model import (
     AlreadyExists,
@@ -67,7 +67,7 @@ class InProcessHost:
         self._environment, self._journal = environment, journal
         self._settings, self._clock = settings, clock
         self._token = token
-        self._kernel_spec = _kernel_spec(environment, spec.kernel)
+        self._kernel_spec = environment.kernel(spec.kernel)
         self._sandbox = create_sandbox(
             spec.isolation or settings.isolation,
             SandboxSpec(
@@ -303,6 +303,7 @@ class InProcessHost:
         self._check_active()
         assert self._content is not None
         try:
+            relative_path(path)  # all of it, before a directory is made for the first part
             if "/" in path:
                 self._content.subdir(path.rpartition("/")[0], create=True).close()
             return self._content.create(path, chunks).size
@@ -387,17 +388,3 @@ class InProcessHost:
     def _check_active(self) -> None:
         if self._status is not RuntimeStatus.ACTIVE:
             raise NotFound(f"{self._name} is {self._status.value.lower()}", reason=CallReason.RUNTIME_DELETED)
-
-
-def _kernel_spec(environment: Environment, name: str | None) -> KernelSpec:
-    wanted = name or DEFAULT_KERNEL
-    spec = environment.kernels.get(wanted)
-    if spec is None:
-        known = ", ".join(sorted(environment.kernels)) or "none"
-        broken = environment.broken_kernels.get(wanted)
-        why = f" (its kernelspec is unusable: {broken})" if broken else ""
-        raise NotFound(
-            f"environment {environment.name!r} has no kernel {wanted!r}{why}; it has: {known}",
-            reason=CallReason.NO_SUCH_KERNEL,
-        )
-    return spec
