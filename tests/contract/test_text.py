@@ -42,13 +42,7 @@ async def test_stream_is_folded_as_a_terminal_would(rig: Rig) -> None:
     assert not told.result.output_truncated
 
 
-async def test_stream_with_lone_surrogates_becomes_visible_text(
-    rig: Rig, request: pytest.FixtureRequest
-) -> None:
-    if not rig.fake:
-        why = "ipykernel's session cannot encode them: the message is lost, and said to be"
-        request.applymarker(pytest.mark.xfail(reason=why))
-
+async def test_stream_with_lone_surrogates_becomes_visible_text(rig: Rig) -> None:
     def act(k: FakeKernel) -> None:
         k.echo()
         k.stream("a\ud800b\udfff\n")
@@ -56,6 +50,24 @@ async def test_stream_with_lone_surrogates_becomes_visible_text(
 
     told = await rig.run("print('a\\ud800b\\udfff')", act)
     assert plain(told) == (Outcome.OK, "a\\ud800b\\udfff\n", "", "")
+
+
+async def test_anything_else_with_lone_surrogates_becomes_visible_text(
+    rig: Rig, request: pytest.FixtureRequest
+) -> None:
+    if not rig.fake:
+        why = "ipykernel's session cannot encode them: the display raises in the code, and an error is lost"
+        request.applymarker(pytest.mark.xfail(reason=why))
+
+    def act(k: FakeKernel) -> None:
+        k.echo()
+        k.display({"text/html": "a\ud800b", "text/plain": "x"})
+        k.raises("ValueError", "c\udfffd")
+
+    code = "display({'text/html': 'a\\ud800b', 'text/plain': 'x'}, raw=True)\nraise ValueError('c\\udfffd')"
+    told = await rig.run(code, act)
+    assert told.error == ("ValueError", "c\\udfffd")
+    assert told.bundle()["data"]["text/html"] == "a\\ud800b"
 
 
 async def test_stream_longer_than_what_is_inline(rig: Rig) -> None:

@@ -1,12 +1,14 @@
 """Hostile JSON: what is refused, what is kept, and that long strings are never copied whole."""
 
+import contextlib
 import json
 import random
 
 import pytest
 from hypothesis import given, strategies as st
 
-from cellhouse.messages import BadJson, LongText, parse_object, text_chunks
+from cellhouse import messages
+from cellhouse.messages import BadJson, LongText, parse_object, strict_json, text_chunks
 from cellhouse.messages.long_text import CHUNK_BYTES
 from cellhouse.messages.strict_json import MAX_STRINGS
 
@@ -128,3 +130,59 @@ def test_text_chunks_serves_both_forms() -> None:
     text = "ab" * CHUNK_BYTES
     assert "".join(text_chunks(text)) == "".join(text_chunks(_long(text))) == text
     assert all(len(piece) <= CHUNK_BYTES for piece in text_chunks(text))
+
+
+_KEYS = st.text(alphabet="ab[]{},:", max_size=8)
+_LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=40)
+_VALUES = st.recursive(
+    _LEAVES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def _whole(value: object) -> object:
+    if isinstance(value, LongText):
+        return "".join(value.chunks())
+    if isinstance(value, dict):
+        return {key: _whole(child) for key, child in value.items()}
+    return [_whole(child) for child in value] if isinstance(value, list) else value
+
+
+@given(st.dictionaries(_KEYS, _VALUES, max_size=4), st.booleans())
+def test_a_large_document_means_what_a_small_one_does(value: dict[str, object], ascii_only: bool) -> None:
+    raw = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strict_json, "SMALL_BYTES", 0)
+        patch.setattr(strict_json, "CHUNK_BYTES", 8)
+        assert _whole(parse_object(raw)) == value
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_an_object_or_are_refused(raw: bytes) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strict_json, "SMALL_BYTES", 0)
+        patch.setattr(strict_json, "CHUNK_BYTES", 4)
+        for document in (raw, b'{"a": "' + raw + b'"}'):
+            with contextlib.suppress(BadJson):
+                assert isinstance(parse_object(document), dict)
+
+
+@pytest.mark.parametrize(
+    "inside", [b'a"b', b"\\", b"\\x", b"\\u12", b"a\nb", b"\x00", b"\xff", b"\xed\xa0\x80", b"\xc3"]
+)
+def test_what_is_not_the_inside_of_a_json_string_is_no_long_text(inside: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        LongText(memoryview(inside))
+
+
+def test_a_long_text_knows_its_raw_length_and_not_more() -> None:
+    assert len(LongText(memoryview(b"a\\u00e9"))) == 7
+
+
+def test_everything_public_is_named_once() -> None:
+    assert set(messages.__all__) == {
+        "MAX_DEPTH", "BadJson", "LongText", "Message", "RawText", "parse_object", "text_chunks",
+    }  # fmt: skip
+    for name in messages.__all__:
+        assert getattr(messages, name) is not None
