@@ -5,7 +5,7 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from cellhouse.kernel.zmtp import SocketType, ZmtpConnection, ZmtpError
+from cellhouse.kernel.zmtp import Frame, SocketType, ZmtpConnection, ZmtpError
 
 SECONDS = 20.0
 """After which a test that waits for something has failed."""
@@ -43,7 +43,7 @@ class Taken:
         self._changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
-    def took(self, frames: list[memoryview], size: int) -> None:
+    def took(self, frames: list[Frame], size: int) -> None:
         self.messages.append([bytes(frame) for frame in frames])
         self.sizes.append(size)
         self._changed.set()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from cellhouse.kernel import zmtp
-from cellhouse.kernel.zmtp import HANDSHAKE_BYTES, MAX_FRAMES, ZmtpConnection, ZmtpError
+from cellhouse.kernel.zmtp import HANDSHAKE_BYTES, MAX_FRAMES, SCRATCH_BYTES, ZmtpConnection, ZmtpError
 from tests.kernel.peer import COMMAND, GREETING, LONG, MORE, SECONDS, Ends, ends, frame, message, ready
 
 
@@ -102,12 +102,23 @@ async def test_nobody_needs_to_await_a_handshake_that_failed() -> None:
         [b"a"],
         [b"", b"", b""],
         [b"x" * 255, b"y" * 256],
-        [b"z" * 65_536],
-        [b"z" * 65_535, b"end"],
+        [b"z" * SCRATCH_BYTES],
+        [b"z" * (SCRATCH_BYTES - 1), b"end"],
+        [b"z" * (SCRATCH_BYTES - 9)],
         [b"m" * (1 << 20), b"\x00\xff" * 3000],
         [b"f"] * MAX_FRAMES,
     ],
-    ids=["empty", "short", "empty frames", "long heads", "a buffer full", "nearly", "mapped", "most frames"],
+    ids=[
+        "empty",
+        "short",
+        "empty frames",
+        "long heads",
+        "a buffer full",
+        "nearly",
+        "with its head",
+        "mapped",
+        "most frames",
+    ],
 )
 async def test_a_message_arrives_as_it_was_sent(frames: list[bytes]) -> None:
     async with ends(max_message=4 << 20) as end:
@@ -140,14 +151,16 @@ class _Deaf(asyncio.Transport):
         st.lists(
             st.one_of(
                 st.binary(max_size=300),
-                st.sampled_from([65_527, 65_535, 65_536, 70_000]).map(lambda n: b"b" * n),
+                st.sampled_from([SCRATCH_BYTES + more for more in (-9, -1, 0, 4_464)]).map(
+                    lambda n: b"b" * n
+                ),
             ),
             min_size=1,
             max_size=4,
         ),
         max_size=6,
     ),
-    sizes=st.lists(st.integers(1, 66_000), min_size=1, max_size=8),
+    sizes=st.lists(st.integers(1, SCRATCH_BYTES + 500), min_size=1, max_size=8),
 )
 def test_any_messages_in_any_pieces_arrive_whole(messages: list[list[bytes]], sizes: list[int]) -> None:
     data = memoryview(GREETING + ready() + b"".join(message(*frames) for frames in messages))
@@ -157,7 +170,7 @@ def test_any_messages_in_any_pieces_arrive_whole(messages: list[list[bytes]], si
     async def feed() -> None:
         connection = ZmtpConnection(
             "DEALER",
-            max_message=1 << 20,
+            max_message=1 << 22,
             on_message=lambda frames, size: got.append([bytes(frame) for frame in frames]),
             on_closed=errors.append,
         )

@@ -27,7 +27,7 @@ from cellhouse.kernel.inbox import Inbox
 from cellhouse.kernel.loss import LossDetector
 from cellhouse.kernel.pipes import PipeReader
 from cellhouse.kernel.wire import BadMessage, Wire
-from cellhouse.kernel.zmtp import SocketType, ZmtpConnection, ZmtpError
+from cellhouse.kernel.zmtp import Frame, SocketType, ZmtpConnection, ZmtpError
 from cellhouse.messages import Message, RawText
 
 MESSAGE_BYTES = 128 << 20
@@ -332,7 +332,7 @@ class JupyterKernel:
             return None, None
         return process_usage(self._process.pid)
 
-    def _message(self, name: str, frames: list[memoryview], size: int) -> None:
+    def _message(self, name: str, frames: list[Frame], size: int) -> None:
         assert name in ("shell", "iopub", "stdin", "control")
         try:
             message = self._wire.unpack(name, frames, size)  # type: ignore[arg-type]

@@ -10,9 +10,10 @@ import mmap
 import os
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Literal
+from typing import Literal, NoReturn
 
 SocketType = Literal["SUB", "DEALER"]
+Frame = bytes | memoryview
 
 GREETING_BYTES = 64
 HANDSHAKE_BYTES = 4096
@@ -20,10 +21,13 @@ MAX_FRAMES = 1024
 MAX_UNTAKEN_BYTES = 1 << 20
 """A peer that does not take what we send gets no answer to its pings above this, but the end."""
 DRAIN_BYTES = 16 << 20
-_SCRATCH_BYTES = 65_536
+SCRATCH_BYTES = 1 << 18
+"""Read at once where so much stands in the socket; what is never filled takes no memory."""
+_DRAIN_AT_ONCE_BYTES = 1 << 16
 _MAPPED_BYTES = 1 << 20
 
 _MORE, _LONG, _COMMAND = 0x01, 0x02, 0x04
+_KNOWN_FLAGS = _MORE | _LONG | _COMMAND
 
 
 class ZmtpError(Exception):
@@ -54,7 +58,7 @@ class ZmtpConnection(asyncio.BufferedProtocol):
         *,
         identity: bytes = b"",
         max_message: int,
-        on_message: Callable[[list[memoryview], int], None],
+        on_message: Callable[[list[Frame], int], None],
         on_closed: Callable[[ZmtpError | None], None],
     ) -> None:
         self._type = socket_type
@@ -65,9 +69,10 @@ class ZmtpConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._state = State.GREETING
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._scratch = bytearray(_SCRATCH_BYTES)
+        self._scratch = bytearray(SCRATCH_BYTES)
+        self._view = memoryview(self._scratch)
         self._start = self._end = 0
-        self._frames: list[memoryview] = []
+        self._frames: list[Frame] = []
         self._size = 0
         self._body: memoryview | None = None
         self._filled = 0
@@ -87,14 +92,16 @@ class ZmtpConnection(asyncio.BufferedProtocol):
             rest = self._scratch[self._start : self._end]
             self._scratch[: len(rest)] = rest
             self._start, self._end = 0, len(rest)
-        return memoryview(self._scratch)[self._end :]
+        return self._view[self._end :]
 
     def buffer_updated(self, nbytes: int) -> None:
         try:
             if self._body is not None:
                 self._filled += nbytes
-                if self._filled == len(self._body):
-                    self._frame_done(self._body)
+                if self._filled < len(self._body):
+                    return
+                body, self._body = self._body, None
+                self._frame_done(self._flags, body)
                 return
             self._end += nbytes
             self._parse()
@@ -141,7 +148,7 @@ class ZmtpConnection(asyncio.BufferedProtocol):
         left = DRAIN_BYTES
         while left > 0 and self._state is not State.CLOSED:
             try:
-                count = os.readv(fd, [self.get_buffer(-1)])
+                count = os.readv(fd, [self.get_buffer(-1)[:_DRAIN_AT_ONCE_BYTES]])
             except OSError:  # nothing there, or broken: the loop sees that too
                 return
             if count == 0:
@@ -161,69 +168,63 @@ class ZmtpConnection(asyncio.BufferedProtocol):
     # the protocol
 
     def _parse(self) -> None:
-        while self._state is not State.CLOSED and self._body is None:
-            available = self._end - self._start
-            if self._state is State.GREETING:
-                if available < GREETING_BYTES:
-                    return
-                self._greeting(bytes(self._take(GREETING_BYTES)))
-                continue
-            head = self._frame_head(available)
-            if head is None:
+        """What stands in the scratch buffer: up to a head that is not whole, or a body that goes on behind it."""
+        if self._state is State.GREETING:
+            if self._end - self._start < GREETING_BYTES:
                 return
-            flags, length, head_bytes = head
-            self._admit(flags, length)
-            self._start += head_bytes
-            self._flags = flags
-            self._begin_body(length, available - head_bytes)
+            self._greeting(self._taken(self._start, GREETING_BYTES))
+        scratch, most = self._scratch, self._max_message
+        while self._state is not State.CLOSED:
+            start, end = self._start, self._end
+            if end - start < 2:
+                return
+            flags, length = scratch[start], scratch[start + 1]
+            if flags > _KNOWN_FLAGS or (flags & _MORE and flags & _COMMAND):
+                raise ZmtpError(f"frame flags {flags:#x} do not exist")
+            start += 2
+            if flags & _LONG:
+                if end - start < 7:
+                    return
+                length = int.from_bytes(scratch[start - 1 : start + 7], "big")
+                start += 7
+            if flags & _COMMAND or self._state is State.HANDSHAKE:
+                if length > HANDSHAKE_BYTES:
+                    raise ZmtpError(f"a command of {length} bytes")
+            elif self._size + length > most or len(self._frames) >= MAX_FRAMES:
+                self._refuse(self._size + length)
+            if end - start < length:
+                self._begin_body(flags, start, length)
+                return
+            self._frame_done(flags, self._taken(start, length))
 
-    def _frame_head(self, available: int) -> tuple[int, int, int] | None:
-        if available < 2:
-            return None
-        flags = self._scratch[self._start]
-        if flags & ~(_MORE | _LONG | _COMMAND) or (flags & _COMMAND and flags & _MORE):
-            raise ZmtpError(f"frame flags {flags:#x} do not exist")
-        if not flags & _LONG:
-            return flags, self._scratch[self._start + 1], 2
-        if available < 9:
-            return None
-        return flags, int.from_bytes(self._scratch[self._start + 1 : self._start + 9], "big"), 9
-
-    def _admit(self, flags: int, length: int) -> None:
-        if flags & _COMMAND or self._state is State.HANDSHAKE:
-            if length > HANDSHAKE_BYTES:
-                raise ZmtpError(f"a command of {length} bytes")
-            return
-        if self._size + length > self._max_message:
+    def _refuse(self, size: int) -> NoReturn:
+        if size > self._max_message:
             raise ZmtpError(
-                f"a message of at least {self._size + length} bytes, limit {self._max_message}",
-                oversized=self._size + length,
+                f"a message of at least {size} bytes, limit {self._max_message}",
+                oversized=size,
             )
-        if len(self._frames) >= MAX_FRAMES:
-            raise ZmtpError(f"a message of more than {MAX_FRAMES} frames")
+        raise ZmtpError(f"a message of more than {MAX_FRAMES} frames")
 
-    def _begin_body(self, length: int, available: int) -> None:
-        if available >= length:
-            self._frame_done(memoryview(bytes(self._take(length))))
-            return
+    def _taken(self, start: int, length: int) -> bytes:
+        self._start = start + length
+        return self._view[start : start + length].tobytes()
+
+    def _begin_body(self, flags: int, start: int, length: int) -> None:
+        """A frame that goes on behind the scratch buffer is read into a buffer of its own."""
         # A mapping costs memory only as it fills, and gives it back to the system when it goes.
         body = memoryview(mmap.mmap(-1, length) if length >= _MAPPED_BYTES else bytearray(length))
-        body[:available] = self._take(available)
-        self._body, self._filled = body, available
+        self._filled = self._end - start
+        body[: self._filled] = self._view[start : self._end]
+        self._start = self._end
+        self._flags, self._body = flags, body
 
-    def _take(self, count: int) -> memoryview:
-        start = self._start
-        self._start += count
-        return memoryview(self._scratch)[start : start + count]
-
-    def _frame_done(self, body: memoryview) -> None:
-        self._body, self._filled = None, 0
-        if self._flags & _COMMAND or self._state is State.HANDSHAKE:
+    def _frame_done(self, flags: int, body: Frame) -> None:
+        if flags & _COMMAND or self._state is State.HANDSHAKE:
             self._command(bytes(body))
             return
         self._frames.append(body)
         self._size += len(body)
-        if not self._flags & _MORE:
+        if not flags & _MORE:
             frames, size = self._frames, self._size
             self._frames, self._size = [], 0
             self._on_message(frames, size)
