@@ -166,6 +166,35 @@ def test_a_parent_with_an_unusable_name_is_refused(bad: object) -> None:
     assert "a parent msg_id that is no string" in refusal(frames(parent={"msg_id": bad}))
 
 
+def test_each_message_has_its_own_parent() -> None:
+    parents: list[object] = [
+        {"msg_id": "a"},
+        {"msg_id": "a"},
+        {"msg_id": "b"},
+        {},
+        {"msg_id": "a"},
+        b"{ }",
+        {"msg_id": ""},
+    ]
+    assert [unpack(frames(parent=parent)).parent_id for parent in parents] == ["a", "a", "b", "", "a", "", ""]
+
+
+def test_a_parent_that_is_refused_is_refused_again() -> None:
+    for _ in range(2):
+        assert "a parent msg_id that is no string" in refusal(frames(parent={"msg_id": 7}))
+    assert unpack(frames(parent={"msg_id": "a"})).parent_id == "a"
+
+
+@pytest.mark.parametrize("length", [0, 1, 63, 64, 65, 200])
+def test_keys_of_any_length_sign_as_hmac_has_it(length: int) -> None:
+    key = bytes(range(length))
+    raw = signed(dump(HEADER), b"{}", b"{}", b"{}", key=key)
+    wire = Wire(key, "session-1")
+    assert wire.unpack("iopub", raw, 0).msg_id == HEADER["msg_id"]
+    packed = wire.pack("x", {}, msg_id="m")
+    assert packed == signed(*packed[2:], key=key)
+
+
 def test_a_message_without_a_parent_has_none() -> None:
     assert unpack(frames(parent={})).parent_id == ""
 
