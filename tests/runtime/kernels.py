@@ -12,11 +12,11 @@ set NAME TEXT, get NAME     a variable of the kernel, lost with it
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from cellhouse.kernel import Died, KernelGone, KernelInfo, KernelItem, KernelStartFailed
+from cellhouse.kernel import Died, Kernel, KernelGone, KernelInfo, KernelItem, KernelStartFailed
 from cellhouse.kernel.inbox import Inbox
 from cellhouse.messages import Message, RawText
 
@@ -249,7 +249,8 @@ class FakeKernel:
 
 
 class FakeLauncher:
-    """Makes fake kernels, and remembers them. `failures` are raised instead, one each; `gate` holds every start."""
+    """Makes fake kernels, and remembers them. `failures` are raised instead, one each; `gate` holds every start,
+    `make` makes others."""
 
     def __init__(self, content: Path) -> None:
         self.content = content
@@ -257,6 +258,7 @@ class FakeLauncher:
         self.failures: list[KernelStartFailed] = []
         self.gate = asyncio.Event()
         self.gate.set()
+        self.make: Callable[[], Kernel] | None = None
         self.asked = asyncio.Event()
         self.there = asyncio.Event()
 
@@ -265,11 +267,13 @@ class FakeLauncher:
         """The newest."""
         return self.made[-1]
 
-    async def __call__(self) -> FakeKernel:
+    async def __call__(self) -> Kernel:
         self.asked.set()
         await self.gate.wait()
         if self.failures:
             raise self.failures.pop(0)
+        if self.make is not None:
+            return self.make()
         kernel = FakeKernel(self.content, len(self.made) + 1)
         await kernel.start()
         self.made.append(kernel)
