@@ -31,6 +31,9 @@ from cellhouse.runtime import ExecutionHandle
 from tests.kernel.fake import FakeKernel, Sent
 from tests.runtime.support import FakeWorld, new_place, settings, within
 
+MEMORY = Path("/dev/shm")
+"""Many journals are opened and closed: on a disk, waiting for it would be most of the time."""
+
 TEXT = st.one_of(
     st.text(max_size=8),
     st.sampled_from(
@@ -229,7 +232,7 @@ def test_any_executions_are_told_whole() -> None:
                 elif found is not None and found != results[number].model_copy(update={"late": None}):
                     assert found.outcome in (Outcome.RUNTIME_LOST, Outcome.NEVER_STARTED)
 
-        with tempfile.TemporaryDirectory() as directory:
+        with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as directory:
             asyncio.run(run(Path(directory)))
 
     any_of_them()
