@@ -1,0 +1,118 @@
+"""Promise 7: the walls are the ones you asked for."""
+
+import json
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from cellhouse.environments import Environment
+from cellhouse.model import CallReason, FailedPrecondition, RuntimeSpec
+from cellhouse.sandbox import bubblewrap
+from cellhouse.sandbox.base import IN_FORCE, unavailable
+from tests.promises.support import Caller
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+LOOK = """
+import json, os, socket
+def reachable(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        return True
+    except OSError:
+        return False
+def writable(path):
+    try:
+        open(os.path.join(path, "x"), "w").close()
+        return True
+    except OSError:
+        return False
+print(json.dumps({{
+    "reachable": reachable({port}),
+    "secret file": os.path.exists({secret!r}),
+    "state": os.path.exists({state!r}),
+    "secret variable": "CELLHOUSE_TEST_SECRET" in os.environ,
+    "processes": sorted(int(name) for name in os.listdir("/proc") if name.isdigit()),
+    "host process": os.path.exists("/proc/{pid}"),
+    "writable": [path for path in ("/", "/usr", "/etc", "/bin", {prefix!r}) if writable(path)],
+    "content": os.getcwd(),
+    "uid": os.getuid(),
+    "interfaces": [name for _, name in socket.if_nameindex()],
+}}))
+"""
+
+
+async def test_what_is_inside_sees_nothing_of_the_host(
+    caller: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: Environment
+) -> None:
+    (tmp_path / "secret").write_text("precious")
+    monkeypatch.setenv("CELLHOUSE_TEST_SECRET", "precious")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        code = LOOK.format(
+            port=server.getsockname()[1],
+            secret=str(tmp_path / "secret"),
+            state=str(caller.house.state_dir),
+            pid=os.getpid(),
+            prefix=str(environment.prefix),
+        )
+        result = await caller.in_session("fresh").run(code)
+    assert result.execution_error is None, result.execution_error
+    seen = json.loads(result.stdout)
+    assert seen["reachable"] is False
+    assert seen["secret file"] is seen["state"] is seen["secret variable"] is False
+    assert os.getpid() not in seen["processes"]
+    assert max(seen["processes"]) < 1000
+    assert seen["writable"] == []
+    assert (seen["content"], seen["interfaces"]) == ("/content", ["lo"])
+    await caller.house.delete_session(caller.in_session("fresh").session)
+
+
+async def test_a_runtime_says_which_walls_stand(caller: Caller) -> None:
+    isolation = caller.house.get_runtime(caller.runtime).isolation
+    assert isolation is not None
+    assert isolation.level == "bubblewrap"
+    standing = {layer.name for layer in isolation.layers if layer.status == IN_FORCE}
+    assert {"mount", "pid", "network", "user", "ipc"} <= standing
+    # And of each that does not stand, why.
+    assert all(layer.detail for layer in isolation.layers if layer.status != IN_FORCE)
+
+
+@pytest.mark.parametrize("level", ["microvm", "Bubblewrap", "no-such"])
+async def test_walls_that_can_not_be_had_are_refused(caller: Caller, level: str) -> None:
+    before = [runtime.name for runtime in caller.house.list_runtimes()]
+    with pytest.raises(FailedPrecondition) as refused:
+        await caller.house.create_runtime(RuntimeSpec(isolation=level))
+    error = refused.value
+    assert (error.reason, error.metadata["isolation"]) == (CallReason.ISOLATION_UNAVAILABLE, level)
+    assert level in error.message
+    assert [runtime.name for runtime in caller.house.list_runtimes()] == before
+
+
+async def test_nothing_falls_back_to_less(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default walls can't be had here, say: then there is no runtime, and none without walls in its stead."""
+
+    def nowhere() -> None:
+        raise unavailable("isolation 'bubblewrap': there is no bwrap here; install it", level="bubblewrap")
+
+    monkeypatch.setattr(bubblewrap, "find_bwrap", nowhere)
+    for spec in (RuntimeSpec(), RuntimeSpec(isolation="bubblewrap")):
+        with pytest.raises(FailedPrecondition, match="there is no bwrap here; install it"):
+            await caller.house.create_runtime(spec)
+    # Without walls it has to be asked for by name, and says what it is.
+    runtime = await caller.house.create_runtime(RuntimeSpec(isolation="none"))
+    assert runtime.isolation is not None
+    assert runtime.isolation.level == "none"
+    assert [layer.name for layer in runtime.isolation.layers if layer.status == IN_FORCE] == []
+    await caller.house.delete_runtime(runtime.name)
+
+
+async def test_runtimes_see_nothing_of_each_other(caller: Caller) -> None:
+    other = await caller.house.create_runtime()
+    await caller.run("open('mine.txt', 'w').write('mine')")
+    theirs = Caller(caller.house, other.name, f"{other.name}/sessions/main")
+    seen = await theirs.run("import os; sorted(os.listdir('/content')), os.path.exists('/content/mine.txt')")
+    assert seen.result == "([], False)"
+    await caller.house.delete_runtime(other.name)
+    await caller.run("import os; os.unlink('mine.txt')")
