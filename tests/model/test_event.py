@@ -81,6 +81,9 @@ def test_an_event_has_exactly_this_form(event: Event, form: dict[str, object]) -
     stamped = event.stamped(12, "2026-01-02T03:04:05.678Z")
     assert stamped.to_wire() == {"seq": 12, "time": "2026-01-02T03:04:05.678Z", **form}
     assert parse_event(stamped.to_wire()) == stamped
+    assert stamped == event.model_copy(update={"seq": 12, "time": "2026-01-02T03:04:05.678Z"})
+    assert stamped.model_fields_set == event.model_fields_set | {"seq", "time"}
+    assert (event.seq, event.time) == (0, "")
     assert event.seq == 0
 
 

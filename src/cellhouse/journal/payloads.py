@@ -6,7 +6,7 @@ event · `N` note: its kind, a NUL, the payload. The head of an event lets a rea
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any
 
@@ -106,22 +106,20 @@ def decode_start(payload: bytes) -> StartRecord:
         raise UnreadableRecord(f"the start record can't be read: {error}") from error
 
 
-def _text_of(event: Event) -> tuple[TextKind, str]:
-    match event:
-        case StreamEvent():
-            return (TextKind.STDOUT if event.name == "stdout" else TextKind.STDERR), event.text
-        case ResultEvent():
-            return TextKind.RESULT, event.text
-        case ErrorEvent():
-            return TextKind.ERROR, "\n".join(event.traceback)
-        case FinishedEvent():
-            return TextKind.FINISHED, ""
-        case LateEvent():
-            return TextKind.LATE, event.text or ""
-        case ClearedEvent():
-            return TextKind.CLEARED, ""
-        case _:
-            return TextKind.NONE, ""
+_Text = tuple[TextKind, str]
+_TEXT_OF: dict[type, Callable[[Any], _Text]] = {
+    StreamEvent: lambda event: (TextKind.STDOUT if event.name == "stdout" else TextKind.STDERR, event.text),
+    ResultEvent: lambda event: (TextKind.RESULT, event.text),
+    ErrorEvent: lambda event: (TextKind.ERROR, "\n".join(event.traceback)),
+    FinishedEvent: lambda event: (TextKind.FINISHED, ""),
+    LateEvent: lambda event: (TextKind.LATE, event.text or ""),
+    ClearedEvent: lambda event: (TextKind.CLEARED, ""),
+}
+
+
+def _text_of(event: Event) -> _Text:
+    found = _TEXT_OF.get(type(event))
+    return (TextKind.NONE, "") if found is None else found(event)
 
 
 def text_bytes(text: str) -> int:

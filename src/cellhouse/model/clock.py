@@ -35,7 +35,9 @@ def rfc3339(moment: datetime) -> str:
         raise ValueError(
             "the time has no zone, so it is no point in time; pass an aware datetime, such as Clock.now()"
         )
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    if moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def parse_rfc3339(text: str) -> datetime:
