@@ -70,30 +70,34 @@ print('now')"""
     assert event.seq > told.events[-1].seq
 
 
-async def test_late_output_of_threads_while_another_execution_runs(rig: Rig) -> None:
+async def test_late_output_of_threads_while_another_execution_runs(
+    rig: Rig, request: pytest.FixtureRequest
+) -> None:
     """It goes to the execution that began the thread, and never to the one that runs."""
-    go = str(rig.content / "go")
+    if not rig.fake:
+        why = "ipykernel gives what a thread prints to whatever runs; its word, the message's parent, decides"
+        request.applymarker(pytest.mark.xfail(reason=why))
+    go, gone = str(rig.content / "go"), str(rig.content / "gone")
     code = f"""
 import threading
 def later():
     {WAIT.format(go=go).replace(chr(10), chr(10) + "    ")}
     print('from a thread', flush=True)
-    open({go + "ne"!r}, 'w').close()
+    open({gone!r}, 'w').close()
 threading.Thread(target=later).start()
 print('now')"""
     (rig.content / "gone").unlink(missing_ok=True)
     told = await begin(rig, code, _background("from a thread\n"))
 
-    async def script(k: FakeKernel, request: Sent) -> None:
+    async def script(k: FakeKernel, _: Sent) -> None:
         k.echo()
         k.stream("between\n")
         k.stream("from a thread\n", parent=told.log.uid)
         k.done()
 
-    let_go(rig)
-    other = await rig.run(f"{WAIT.format(go=go + 'ne')}\nprint('between')", script)
+    other = await rig.run(f"open({go!r}, 'w').close()\n{WAIT.format(go=gone)}\nprint('between')", script)
     assert plain(other) == (Outcome.OK, "between\n", "", "")
-    await late_and_counted(rig, told, "from a thread")
+    await rig.late(told, "from a thread")
 
 
 async def test_late_output_of_tasks(rig: Rig) -> None:
