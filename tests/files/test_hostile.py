@@ -56,6 +56,16 @@ def test_write_then_read(held: HostileDir, inside: Path) -> None:
     assert names(inside) == ["out.bin"]
 
 
+def test_a_file_has_its_mode_whatever_the_umask(held: HostileDir) -> None:
+    before = os.umask(0o077)
+    try:
+        held.create("a", [b"x"])
+        held.create("b", [b"x"], mode=0o600)
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(held.stat(name).st_mode) for name in "ab"] == [0o644, 0o600]
+
+
 def test_a_subdirectory_is_made_and_held(held: HostileDir, inside: Path) -> None:
     with held.subdir(".dsm_outputs/abc", create=True) as below:
         below.create("out-000.json", [b"{}"])

@@ -12,8 +12,7 @@ DiskFull (an OSError)   no space, or the quota is used up
 
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -66,14 +65,19 @@ def is_disk_full(error: OSError) -> bool:
     return error.errno in _DISK_FULL
 
 
-@contextmanager
-def disk_full_named(name: str) -> Iterator[None]:
-    """Turn ENOSPC and EDQUOT of the block into DiskFull, which names the file."""
-    try:
-        yield
-    except DiskFull:
-        raise
-    except OSError as error:
-        if is_disk_full(error):
-            raise DiskFull(name, error.errno or errno.ENOSPC) from error
-        raise
+class disk_full_named:  # noqa: N801  # read as what it does: `with disk_full_named(path):`
+    """Turns ENOSPC and EDQUOT of its block into DiskFull, which names the file. Cheap: it is around every write."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str | os.PathLike[str]) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError) and not isinstance(error, DiskFull) and is_disk_full(error):
+            raise DiskFull(os.fspath(self._name), error.errno or errno.ENOSPC) from error

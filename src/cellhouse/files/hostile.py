@@ -272,9 +272,8 @@ class HostileDir:
         finally:
             os.close(here)
 
-    def _parent(self, rel: str | bytes) -> tuple[int, bytes]:
-        """A new descriptor of the directory that `rel` lies in, and the last component."""
-        raw = relative_path(rel)
+    def _parent(self, raw: bytes) -> tuple[int, bytes]:
+        """A new descriptor of the directory that the checked path lies in, and the last component."""
         above, _, name = raw.rpartition(b"/")
         if not above:
             return os.dup(self.fileno()), name
@@ -292,12 +291,12 @@ class HostileDir:
         It is written under a passing name in the same directory and renamed; on any failure that name goes away.
         Raises DiskFull, FileNotFoundError (no such parent), IsADirectoryError (a directory stands there), PathEscapes.
         """
-        parent, name = self._parent(rel)
+        raw = relative_path(rel)
+        parent, name = self._parent(raw)
         passing = b".cellhouse-%s.part" % secrets.token_hex(8).encode()
-        shown = escape_name(relative_path(rel))
         try:
-            with disk_full_named(shown):
-                fd = open_beneath(parent, passing, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE_FLAGS, 0o600)
+            with disk_full_named(escape_name(raw)):
+                fd = open_beneath(parent, passing, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE_FLAGS, mode)
                 try:
                     written = self._fill(fd, chunks, mode)
                     os.rename(passing, name, src_dir_fd=parent, dst_dir_fd=parent)
@@ -319,14 +318,15 @@ class HostileDir:
                 size += write_all(fd, chunk)
             if self._owner is not None:
                 os.fchown(fd, *self._owner)
-            os.fchmod(fd, mode)
+            if os.fstat(fd).st_mode & 0o7777 != mode:  # the umask took some of it
+                os.fchmod(fd, mode)
             return Written(size, digest.hexdigest())
         finally:
             os.close(fd)
 
     def unlink(self, rel: str | bytes) -> None:
         """Remove the name `rel` (a link itself, never its target); a directory raises IsADirectoryError."""
-        parent, name = self._parent(rel)
+        parent, name = self._parent(relative_path(rel))
         try:
             os.unlink(name, dir_fd=parent)
         finally:

@@ -15,6 +15,8 @@ MAX_NAME_BYTES = 255
 
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _PLAIN = re.compile(r"[ -\[\]-~]*\Z")
+# Each component begins with a letter or digit, or with a dot and one of them: none of the rules below has a say.
+_UNREMARKABLE = re.compile(rb"\.?[A-Za-z0-9_][^/\0]*+(?:/\.?[A-Za-z0-9_][^/\0]*+)*+")
 _STRAY_BYTE = re.compile("[\udc80-\udcff]")
 _ESCAPE = re.compile(r"\\(\\|x([0-9a-f]{2})|.?)", re.DOTALL)
 
@@ -79,6 +81,8 @@ def relative_path(path: str | bytes) -> bytes:
     has an empty, `.` or `..` component, a NUL, or is longer than 4,095 bytes (a component: 255).
     """
     raw = unescape_name(path) if isinstance(path, str) else path
+    if _UNREMARKABLE.fullmatch(raw) and len(raw) <= MAX_NAME_BYTES:
+        return raw
     shown = escape_name(raw[:200])
     if not raw:
         raise HostilePath("the path is empty; name a file beneath the directory")

@@ -150,7 +150,7 @@ class RecordWriter:
         nothing: so many zeros are written behind each record, so that one no longer than that has its room.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with disk_full_named(str(path)):
+        with disk_full_named(path):
             fd = os.open(path, flags, 0o600)
         try:
             writer = cls(fd, path, 0, reserve, pad, 0)
@@ -266,7 +266,7 @@ class RecordWriter:
         while at > self._end:
             start = max(self._end, at - _CHUNK)
             if any(_pread(self._fd, at - start, start)):
-                with disk_full_named(str(self._path)):
+                with disk_full_named(self._path):
                     _pwrite_all(self._fd, bytes(at - start), start)
             at = start
 
