@@ -106,12 +106,13 @@ def test_any_text_in_any_chunks_is_folded_like_the_naive_model(chunks: list[str]
     terminal = Terminal(emitted.append, columns=8, rows=4, escape_chars=80)
     naive = NaiveTerminal(8, 4, 80)
     for chunk in chunks:
-        terminal.feed(chunk, chunk.encode())
+        terminal.feed(chunk, chunk.encode(), chunk.count("\n"))
         naive.feed(chunk)
     whole: list[str] = []
     at_once = Terminal(whole.append, columns=8, rows=4, escape_chars=80)
     at_once.feed("".join(chunks))
     assert "".join(emitted) == naive.gone
+    assert terminal.newlines_gone == at_once.newlines_gone == naive.gone.count("\n")
     assert "".join(emitted) + terminal.screen() == naive.folded()
     assert "".join(whole) + at_once.screen() == naive.folded()
 

@@ -34,9 +34,10 @@ class Excerpt:
         self.chars = 0
         self.newlines = 0
 
-    def add(self, text: str) -> None:
+    def add(self, text: str, newlines: int | None = None) -> None:
+        """`newlines` is the count of its line ends, for a caller that has it."""
         self.chars += len(text)
-        self.newlines += text.count("\n")
+        self.newlines += text.count("\n") if newlines is None else newlines
         if self._head_chars < self._room:
             part = text[: self._room - self._head_chars]
             self._head.append(part)

@@ -48,6 +48,7 @@ class Terminal:
 
     __slots__ = (
         "_columns", "_count", "_emit", "_escape_chars", "_height", "_leads", "_parameters", "_rows", "_state", "_x", "_y",
+        "newlines_gone",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +63,7 @@ class Terminal:
         self._columns = columns
         self._height = rows
         self._escape_chars = escape_chars
+        self.newlines_gone = 0  # line ends in what was emitted
         self._rows = [""]
         self._leads = [""]  # before each row its line end, none where a line goes on; and anchors
         self._y = 0
@@ -87,19 +89,19 @@ class Terminal:
         self._rows, self._leads = [""], [""]
         self._y = self._x = 0
 
-    def feed(self, text: str, data: bytes | None = None) -> None:
-        """Takes a chunk; `data` is the same in UTF-8, for a caller that has it (it saves time)."""
+    def feed(self, text: str, data: bytes | None = None, newlines: int | None = None) -> None:
+        """Takes a chunk; `data` is the same in UTF-8, `newlines` the count of its line feeds, for a caller that has them."""
         if "\r" in text:
             text = text.replace("\r\n", "\n")  # a line feed goes to column 0 anyway
             data = None
         if self._state is _State.GROUND:
             if not _has_control(text, data):
-                self._put(text)
+                self._put(text, newlines)
                 return
             if "\x1b" in text:
                 plain = _COLOUR.sub("", text)
                 if not _CONTROL.search(plain):
-                    self._put(plain)
+                    self._put(plain, newlines)
                     return
         self._run(text)
 
@@ -258,7 +260,9 @@ class Terminal:
         self._rows.append("")
         self._leads.append(lead)
         if len(self._rows) > self._height:
-            self._emit(self._leads.pop(0) + self._rows.pop(0))
+            gone = self._leads.pop(0)
+            self.newlines_gone += gone.count("\n")
+            self._emit(gone + self._rows.pop(0))
         self._y = len(self._rows) - 1
 
     # Writing
@@ -288,13 +292,13 @@ class Terminal:
             self._x = x + len(part)
             at += len(part)
 
-    def _put(self, text: str) -> None:
+    def _put(self, text: str, newlines: int | None) -> None:
         """Text whose only controls are line feeds and tabs."""
         if "\n" not in text:
             self._write(text)
             return
         if self._y == len(self._rows) - 1:
-            text = self._scroll(text)
+            text = self._scroll(text, newlines)
         if not text:
             return
         first, *rest = text.split("\n")
@@ -304,7 +308,7 @@ class Terminal:
             if line:
                 self._write(line)
 
-    def _scroll(self, text: str) -> str:
+    def _scroll(self, text: str, newlines: int | None) -> str:
         """Moves at once whatever the text moves off the screen; what is left to write. The cursor is in the last row."""
         cut = len(text)
         for _ in range(self._height):
@@ -314,6 +318,9 @@ class Terminal:
         first = text.find("\n")
         self._write(text[:first])
         gone = self.screen()
+        # All of the text's line ends but those from the cut on, of which there are as many as rows.
+        self.newlines_gone += (text.count("\n") if newlines is None else newlines) - self._height
+        self.newlines_gone += sum(lead.count("\n") for lead in self._leads)
         self._emit(gone + text[first:cut] if first < cut else gone)
         lines = text[cut + 1 :].split("\n")  # as many as there are rows
         if max(map(len, lines)) > self._columns:

@@ -23,7 +23,7 @@ class TextStream:
     """Takes text in clean pieces; its totals are of the raw text, its rendering is folded and shortened."""
 
     __slots__ = (
-        "_chars", "_ends_line", "_excerpt", "_limit", "_newlines", "_scrolled", "_slots", "_slots_chars", "_terminal",
+        "_chars", "_ends_line", "_excerpt", "_gone", "_limit", "_newlines", "_scrolled", "_slots", "_slots_chars", "_terminal",
         "cleared_chars", "spill", "total_bytes",
     )  # fmt: skip
 
@@ -36,6 +36,7 @@ class TextStream:
         self._ends_line = True
         self.cleared_chars = 0
         self._terminal = Terminal(self._scroll)
+        self._gone = 0  # line ends that have left the screen
         self._begin()
 
     def _begin(self) -> None:
@@ -50,16 +51,20 @@ class TextStream:
 
     def count(self, piece: Piece) -> None:
         """Text that was sent and is shown in a slot: counted and kept, not folded."""
+        self._count(piece)
+
+    def _count(self, piece: Piece) -> int:
+        newlines = piece.text.count("\n")
         self.total_bytes += len(piece.data)
         self._chars += len(piece.text)
-        self._newlines += piece.text.count("\n")
+        self._newlines += newlines
         self._ends_line = piece.text.endswith("\n")
         self.spill.write(piece.data)
+        return newlines
 
     def write(self, piece: Piece) -> None:
         """Text that was sent and is shown where the cursor is."""
-        self.count(piece)
-        self._terminal.feed(piece.text, piece.data)
+        self._terminal.feed(piece.text, piece.data, self._count(piece))
 
     @property
     def at_line_start(self) -> bool:
@@ -106,7 +111,9 @@ class TextStream:
         return number in self._scrolled or self._terminal.shows(chr(_FIRST_SLOT + number))
 
     def _scroll(self, text: str) -> None:
-        self._excerpt.add(text)
+        gone = self._terminal.newlines_gone
+        self._excerpt.add(text, gone - self._gone)
+        self._gone = gone
         if self._slots and not text.isascii():
             self._scrolled.update(map(_number, _SLOT.findall(text)))
 
