@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cellhouse.capture.decode import Piece
-from cellhouse.capture.traceback import FRAMES, ErrorReport, ErrorText, plain
+from cellhouse.capture.traceback import ENTRIES, FRAMES, ErrorReport, ErrorText, plain
 from cellhouse.model import CaptureLimits
 from tests.capture.rig import long
 
@@ -157,3 +157,15 @@ def test_an_exact_fit_is_whole() -> None:
 
 def test_plain_keeps_line_ends_and_tabs() -> None:
     assert plain("a\tb\r\nc\x1b[0;31md\x1b(B\x08e\x9b1mf\x1b") == "a\tb\r\ncde1mf"
+
+
+def test_of_very_many_entries_the_first_and_the_last_are_read_and_the_rest_counted() -> None:
+    entries = [f"frame {number}" for number in range(2 * ENTRIES)]
+    made, kept = report("E", "v", entries)
+    said = f"… {ENTRIES} of the traceback's {2 * ENTRIES} entries are left out: {ENTRIES} are read …"
+    lines = kept.splitlines()
+    assert lines == [*entries[: ENTRIES // 2], said, *entries[-ENTRIES // 2 :]]
+    assert made.error.traceback[-1] == entries[-1]
+    assert made.traceback_cut is not None
+    assert made.traceback_cut.total_lines == ENTRIES + 1
+    assert printed("E", "v", entries[:ENTRIES]) == "\n".join([*entries[:ENTRIES], ""])

@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +15,9 @@ from cellhouse.model import CaptureLimits, ExecutionError, TextCut
 NAME_CHARS: Final = 256
 FRAMES: Final = 1_000
 """Entries of a traceback; of a longer one the first and the last half."""
+
+ENTRIES: Final = 10_000
+"""Entries of a traceback that are read at all, since each is folded for itself; of more, the first and the last half."""
 
 _ESCAPES = re.compile(
     "\x1b\\[[0-?]*[ -/]*[@-~]|[\x1b][\\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\\\)|\x1b[ -/]*[0-~]"
@@ -77,7 +80,7 @@ class ErrorText:
         entries = content.get("traceback")
         if isinstance(entries, str | LongText):
             entries = [entries]
-        self._entries: list[Any] = list(entries) if isinstance(entries, list | tuple) else []
+        self._entries = _bounded(entries) if isinstance(entries, list | tuple) else []
 
     def value(self) -> Iterator[str]:
         return _plain_chunks(self._value)
@@ -215,6 +218,15 @@ def _fitting(frames: Iterator[_Frame], room: int, most: int, pointer: str) -> tu
         texts.append(shown.text)
         kept += frame.chars - shown.omitted_chars
     return tuple(texts), kept
+
+
+def _bounded(entries: Sequence[Any]) -> list[Any]:
+    """The entries that are read, and between them one that says how many are not."""
+    if len(entries) <= ENTRIES:
+        return list(entries)
+    half = ENTRIES // 2
+    said = f"… {len(entries) - 2 * half} of the traceback's {len(entries)} entries are left out: {ENTRIES} are read …"
+    return [*entries[:half], said, *entries[-half:]]
 
 
 def _plain_chunks(value: Any) -> Iterator[str]:
