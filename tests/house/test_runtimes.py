@@ -23,6 +23,7 @@ from cellhouse.model import (
     SessionStatus,
     Unavailable,
 )
+from cellhouse.runtime import ExecutionHandle
 from cellhouse.sandbox import SandboxLoss
 from tests.runtime.support import (
     FakeWorld,
@@ -304,6 +305,26 @@ async def test_a_house_that_closes_while_a_runtime_is_made(
     assert refused.value.reason == CallReason.SHUTTING_DOWN
     assert fakes.sandboxes[-1].closed
     assert list((tmp_path / "state" / "runtimes").iterdir()) == []
+
+
+async def test_a_house_that_closes_while_code_is_accepted(fakes: FakeWorld, tmp_path: Path) -> None:
+    """With durability `full` a start record is awaited: whoever is accepted then gets an end on record."""
+    limits = settings(tmp_path, durability="full")
+    async with House(settings=limits) as house:
+        place = await new_place(house, fakes)
+        calls = [asyncio.ensure_future(place.start("hold", execution_id=f"e{number}")) for number in range(5)]
+        await asyncio.sleep(0)
+        await within(house.close())
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(end, ExecutionHandle | NotFound) for end in ends)
+    async with House(settings=limits) as house:
+        accepted = [end for end in ends if isinstance(end, ExecutionHandle)]
+        assert accepted
+        for handle in accepted:
+            result = await house.get_execution(str(handle.name))
+            assert result.outcome in (Outcome.RUNTIME_LOST, Outcome.NEVER_STARTED)
+            assert result.outcome_info is not None
+            assert result.outcome_info.reason == EndReason.RUNTIME_LOST
 
 
 async def test_a_house_must_be_open(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from cellhouse.model import (
     SystemClock,
     rfc3339,
 )
+from tests.runtime.kernels import FakeKernel
 from tests.runtime.support import Clock, FakeWorld, Place, new_place, notices, settings, until, within
 
 IDLE = 0.1
@@ -63,13 +64,42 @@ async def test_an_idle_session_is_closed_and_its_runtime_stays(house: House, fak
     announced = house.get_session(place.session("idle")).expire_time
     await until(lambda: [s.name for s in house.list_sessions(place.runtime)] == [place.session("busy")])
     assert rfc3339(SystemClock().now()) >= (announced or "")
-    assert place.launcher.made[1].closed
+    await until(lambda: place.launcher.made[1].closed)
     # Whoever comes back is told, and does not take the empty namespace for its own.
     again = await place.run("get x", "idle")
     assert again.execution_error is not None
     assert notices(again) == [NoticeReason.FRESH_KERNEL]
     place.launcher.made[0].release.set()
     assert (await within(busy)).outcome is Outcome.OK
+
+
+async def test_who_comes_while_it_is_closed_gets_a_new_one(
+    house: House, fakes: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = await new_place(house, fakes, idle_seconds=IDLE)
+    busy = await place.running("hold", "busy")
+    closing, may_close = asyncio.Event(), asyncio.Event()
+    close = FakeKernel.close
+
+    async def slowly(self: FakeKernel) -> None:
+        if self.number == 2:
+            closing.set()
+            await may_close.wait()
+        await close(self)
+
+    monkeypatch.setattr(FakeKernel, "close", slowly)
+    await place.run("set x 1", "idle")
+    await within(closing.wait())
+    again = await place.run("get x", "idle")
+    assert again.outcome is Outcome.ERROR
+    assert notices(again) == [NoticeReason.FRESH_KERNEL]
+    # A runtime that is deleted meanwhile waits for the old one, too.
+    deletion = asyncio.ensure_future(house.delete_runtime(place.runtime))
+    assert (await within(busy)).outcome is Outcome.SESSION_DELETED
+    assert not deletion.done()
+    may_close.set()
+    await within(deletion)
+    assert all(kernel.closed for kernel in place.launcher.made)
 
 
 async def test_keep_alive_puts_it_off(fakes: FakeWorld, tmp_path: Path) -> None:

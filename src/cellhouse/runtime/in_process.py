@@ -78,6 +78,7 @@ class InProcessHost:
         )
         self._content: HostileDir | None = None
         self._sessions: dict[str, Session] = {}
+        self._culled: set[Session] = set()
         self._submitting = asyncio.Lock()
         self._status = RuntimeStatus.STARTING
         self._created = rfc3339(clock.now())
@@ -94,7 +95,11 @@ class InProcessHost:
 
     async def start(self) -> None:
         await self._sandbox.start()
-        self._content = HostileDir.open(self._sandbox.content)
+        try:
+            self._content = HostileDir.open(self._sandbox.content)
+        except BaseException:
+            await self._sandbox.close()
+            raise
         self._launcher = KernelLauncher(
             self._sandbox,
             self._environment,
@@ -336,7 +341,9 @@ class InProcessHost:
         if self._watch is not None and not self._over_by_itself:
             self._watch.cancel()
         try:
-            await asyncio.gather(*(session.close(ending, text) for session in self._sessions.values()))
+            async with self._submitting:  # what is being accepted gets its place, and its end
+                sessions = [*self._sessions.values(), *self._culled]
+                await asyncio.gather(*(session.close(ending, text) for session in sessions))
             self._sessions.clear()
         finally:
             try:
@@ -368,8 +375,12 @@ class InProcessHost:
         limit = self._clock.monotonic() - self._idle_seconds()
         for session in list(self._sessions.values()):
             if not session.busy and session.last_used <= limit:
+                # Who comes from now on gets a new one, and is told so.
+                del self._sessions[session.name.session]
+                self._culled.add(session)
                 text = f"the session was idle for {self._idle_seconds():g} s"
-                await self._end_session(session, Ending.DELETE_SESSION, text)
+                await session.close(Ending.DELETE_SESSION, text)
+                self._culled.discard(session)
 
     def _idle_seconds(self) -> float:
         return self._spec.idle_seconds or self._settings.session.idle_seconds
