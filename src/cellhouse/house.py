@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 from cellhouse.environments import find_environment
 from cellhouse.files import HostileDir
-from cellhouse.journal import ExecutionLog, Journal, TextPage
+from cellhouse.journal import ExecutionLog, Journal, Page, TextPage
 from cellhouse.model import (
     AlreadyExists,
     CallReason,
@@ -49,7 +49,7 @@ from cellhouse.runtime.host import ExecutionReader
 from cellhouse.runtime.logs import logger
 from cellhouse.runtime.once import find_log, known_execution
 from cellhouse.runtime.recorded import Recorded
-from cellhouse.runtime.session_log import read_session_log
+from cellhouse.runtime.session_log import evict_session_logs, read_session_log
 from cellhouse.runtime.state import own_state_dir
 
 _logger = logger()
@@ -306,7 +306,7 @@ class House:
         execution = ExecutionName.parse(name)
         await self._reader(execution).provide_input(execution, value)
 
-    def list_executions(self, session: str, *, page_size: int = 100, page_token: str = "") -> Any:
+    def list_executions(self, session: str, *, page_size: int = 100, page_token: str = "") -> Page:
         """A page of the session's executions, oldest first."""
         return self._journal.list(str(SessionName.parse(session)), page_size=page_size, page_token=page_token)
 
@@ -379,11 +379,17 @@ class House:
         if not self._open:
             raise RuntimeError("this House is not open; use it as `async with House() as house:`")
 
+    def _evict_files(self) -> None:
+        age = self._settings.retention.age_seconds
+        self._store.evict(age)
+        logs = self._settings.state_dir / "sessions"
+        evict_session_logs(logs, self._clock.now().timestamp() - age, self._store.names())
+
     async def _evict_now_and_then(self) -> None:
         while not self._stop.is_set():
             try:
                 await self._journal.evict()
-                await asyncio.to_thread(self._store.evict, self._settings.retention.age_seconds)
+                await asyncio.to_thread(self._evict_files)
             except Exception:
                 _logger.exception("eviction failed; it is tried again later")
             with contextlib.suppress(TimeoutError):
