@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -16,33 +17,32 @@ from tests.kernel.support import Kernels, ipykernel
 HOSTILE_KERNEL = Path(__file__).with_name("hostile_kernel.py")
 
 
-def _fake(directory: Path) -> Rig:
+def hostile_launch() -> Launch:
+    argv = [sys.executable, str(HOSTILE_KERNEL), "{connection_file}"]
+    return Launch(argv=argv, env={}, name="hostile")
+
+
+@asynccontextmanager
+async def fake_rig(directory: Path) -> AsyncIterator[Rig]:
     async def make() -> Kernel:
         return FakeKernel(made.play)
 
     made = Rig(directory, "fake", make)
-    return made
+    await made.open()
+    yield made
+    await made.close()
 
 
-def live(directory: Path, kernels: Kernels, launch: Launch, variant: str) -> Rig:
+@asynccontextmanager
+async def live_rig(directory: Path, launch: Launch, variant: str) -> AsyncIterator[Rig]:
+    """Its kernels are processes, started by the session when it first needs one."""
+    kernels = Kernels(directory)
+
     async def make() -> Kernel:
         return await kernels.start(launch)
 
-    return Rig(directory, variant, make)
-
-
-async def _opened(rig: Rig, kernels: Kernels | None = None) -> AsyncIterator[Rig]:
+    rig = Rig(directory, variant, make)
     await rig.open()
-    yield rig
-    await rig.close()
-    if kernels is not None:
-        await kernels.close()
-
-
-async def _shared(rig: Rig, kernels: Kernels, first: str) -> AsyncIterator[Rig]:
-    """Its kernel is up before any test begins, so that none is blamed for it."""
-    await rig.open()
-    await rig.run(first)
     yield rig
     await rig.close()
     await kernels.close()
@@ -53,7 +53,7 @@ async def loop_of_the_module() -> None:
     """The loop is there before any test begins, so that none is blamed for it."""
 
 
-# one kernel for all tests of a module that leave it as it was
+# one kernel for all tests of a module that leave it as it was; it is up before any of them begins
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -61,69 +61,59 @@ async def shared_ipykernel(
     environment: Environment, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Rig]:
     directory = tmp_path_factory.mktemp("shared")
-    kernels = Kernels(directory)
-    async for rig in _shared(live(directory, kernels, ipykernel(environment), "ipykernel"), kernels, "None"):
+    async with live_rig(directory, ipykernel(environment), "ipykernel") as rig:
+        await rig.run("None")
         yield rig
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_process(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
-    directory = tmp_path_factory.mktemp("shared")
-    kernels = Kernels(directory)
-    async for rig in _shared(live(directory, kernels, hostile_launch(), "process"), kernels, "k.done()"):
+    async with live_rig(tmp_path_factory.mktemp("shared"), hostile_launch(), "process") as rig:
+        await rig.run("k.done()")
         yield rig
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def own_fake(tmp_path: Path) -> AsyncIterator[Rig]:
-    directory = tmp_path / "fake"
-    directory.mkdir()
-    async for rig in _opened(_fake(directory)):
-        yield rig
+@pytest_asyncio.fixture(loop_scope="module", params=["fake", "ipykernel"])
+async def rig(request: pytest.FixtureRequest, shared_ipykernel: Rig, tmp_path: Path) -> AsyncIterator[Rig]:
+    if request.param == "ipykernel":
+        yield shared_ipykernel
+        return
+    async with fake_rig(tmp_path) as made:
+        yield made
 
 
-@pytest.fixture(params=["fake", "ipykernel"])
-def rig(request: pytest.FixtureRequest, shared_ipykernel: Rig, own_fake: Rig) -> Rig:
-    return own_fake if request.param == "fake" else shared_ipykernel
-
-
-@pytest.fixture(params=["fake", "process"])
-def hostile(request: pytest.FixtureRequest, shared_process: Rig, own_fake: Rig) -> Rig:
+@pytest_asyncio.fixture(loop_scope="module", params=["fake", "process"])
+async def hostile(request: pytest.FixtureRequest, shared_process: Rig, tmp_path: Path) -> AsyncIterator[Rig]:
     """For what ipykernel can't be made to do: the second kernel is a process of ours behind the same client."""
-    return own_fake if request.param == "fake" else shared_process
+    if request.param == "process":
+        yield shared_process
+        return
+    async with fake_rig(tmp_path) as made:
+        yield made
 
 
 # a kernel for one test that ends it
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def own_ipykernel(environment: Environment, tmp_path: Path) -> AsyncIterator[Rig]:
-    directory = tmp_path / "ipykernel"
-    directory.mkdir()
-    kernels = Kernels(directory)
-    async for rig in _opened(live(directory, kernels, ipykernel(environment), "ipykernel"), kernels):
-        yield rig
+async def own_fake(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with fake_rig(tmp_path) as made:
+        yield made
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def own_process(tmp_path: Path) -> AsyncIterator[Rig]:
-    directory = tmp_path / "process"
-    directory.mkdir()
-    kernels = Kernels(directory)
-    async for rig in _opened(live(directory, kernels, hostile_launch(), "process"), kernels):
-        yield rig
+@pytest_asyncio.fixture(loop_scope="module", params=["fake", "ipykernel"])
+async def mortal(
+    request: pytest.FixtureRequest, environment: Environment, tmp_path: Path
+) -> AsyncIterator[Rig]:
+    fake = request.param == "fake"
+    async with (
+        fake_rig(tmp_path) if fake else live_rig(tmp_path, ipykernel(environment), "ipykernel")
+    ) as made:
+        yield made
 
 
-@pytest.fixture(params=["fake", "ipykernel"])
-def mortal(request: pytest.FixtureRequest, own_ipykernel: Rig, own_fake: Rig) -> Rig:
-    return own_fake if request.param == "fake" else own_ipykernel
-
-
-@pytest.fixture(params=["fake", "process"])
-def mortal_hostile(request: pytest.FixtureRequest, own_process: Rig, own_fake: Rig) -> Rig:
-    return own_fake if request.param == "fake" else own_process
-
-
-def hostile_launch() -> Launch:
-    argv = [sys.executable, str(HOSTILE_KERNEL), "{connection_file}"]
-    return Launch(argv=argv, env={}, name="hostile")
+@pytest_asyncio.fixture(loop_scope="module", params=["fake", "process"])
+async def mortal_hostile(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Rig]:
+    fake = request.param == "fake"
+    async with fake_rig(tmp_path) if fake else live_rig(tmp_path, hostile_launch(), "process") as made:
+        yield made

@@ -253,6 +253,13 @@ class Rig:
                         return event
                 await log.wait(after)
 
+    def let_go(self) -> None:
+        """What waits in the background for the file `go`, or in a fake kernel for an interrupt, goes on."""
+        (self.content / "go").touch()
+        for kernel in self.kernels:
+            if isinstance(kernel, FakeKernel):
+                kernel.interrupted.set()
+
     async def printed(self, execution: Execution, text: str) -> None:
         """Once this text has come, whole, from the execution."""
         await self.event(execution.log, lambda event: isinstance(event, StreamEvent) and text in event.text)

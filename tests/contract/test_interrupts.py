@@ -10,10 +10,10 @@ import pytest_asyncio
 
 from cellhouse.environments import Environment
 from cellhouse.model import Outcome, SessionState
-from tests.contract.conftest import live
+from tests.contract.conftest import live_rig
 from tests.contract.rig import Rig, plain
 from tests.kernel.fake import FakeKernel, Sent
-from tests.kernel.support import Kernels, ipykernel, until
+from tests.kernel.support import ipykernel, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -54,14 +54,9 @@ async def test_interrupt_by_signal(rig: Rig) -> None:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def by_message(environment: Environment, tmp_path: Path) -> AsyncIterator[Rig]:
-    directory = tmp_path / "by_message"
-    directory.mkdir()
-    kernels = Kernels(directory)
     launch = replace(ipykernel(environment), interrupt_mode="message")
-    rig = await live(directory, kernels, launch, "ipykernel").open()
-    yield rig
-    await rig.close()
-    await kernels.close()
+    async with live_rig(tmp_path, launch, "ipykernel") as rig:
+        yield rig
 
 
 async def test_interrupt_by_message(by_message: Rig) -> None:
@@ -82,8 +77,9 @@ async def test_interrupt_asked_for_before_the_code_runs(rig: Rig) -> None:
         assert not k.interrupted.is_set()
         await _sleeps(k, request)
 
-    execution = await rig.submit(SLEEPS, script)
-    await until(rig.session.interrupt)
+    with rig.limits(settle_seconds=0.5):
+        execution = await rig.submit(SLEEPS, script)
+        await until(rig.session.interrupt)
     told = await rig.end_of(execution)
     assert told.result.outcome in (Outcome.INTERRUPTED, Outcome.NEVER_STARTED)
 

@@ -29,13 +29,6 @@ def _background(text: str) -> object:
     return script
 
 
-def let_go(rig: Rig) -> None:
-    (rig.content / "go").touch()
-    for kernel in rig.kernels:
-        if isinstance(kernel, FakeKernel):
-            kernel.interrupted.set()
-
-
 async def begin(rig: Rig, code: str, script: object) -> Told:
     (rig.content / "go").unlink(missing_ok=True)
     told = await rig.run(code, script)  # type: ignore[arg-type]
@@ -46,7 +39,7 @@ async def begin(rig: Rig, code: str, script: object) -> Told:
 
 async def late_and_counted(rig: Rig, told: Told, text: str) -> LateEvent:
     """The late text; the frozen result says nothing of it, and the count does."""
-    let_go(rig)
+    rig.let_go()
     event = await rig.late(told, text)
     assert told.log.finished == told.result
     assert told.result.late is None
@@ -129,7 +122,7 @@ import subprocess, sys
 child = subprocess.Popen(['sh', '-c', 'while ! [ -e {go} ]; do sleep 0.01; done; echo from a child'])
 print('now')"""
     told = await begin(rig, code, script)
-    let_go(rig)
+    rig.let_go()
     async with asyncio.timeout(20):
         while not any("from a child" in entry["text"] for entry in rig.session_log):  # noqa: ASYNC110
             await asyncio.sleep(0.005)

@@ -1,7 +1,6 @@
 """Rows of the contract: what a kernel must not do and does. Where code can make ipykernel do it, ipykernel does it; the rest
 is done by a process of ours behind the same client, since ipykernel never would."""
 
-import asyncio
 import sys
 from pathlib import Path
 
@@ -9,10 +8,9 @@ import pytest
 
 from cellhouse.kernel import Kernel, KernelStartFailed, Launch, jupyter
 from cellhouse.model import LateEvent, Outcome, SessionState
-from tests.contract.conftest import live
+from tests.contract.conftest import live_rig
 from tests.contract.rig import Rig, Words, plain, undamaged
 from tests.kernel.fake import FakeKernel, Sent
-from tests.kernel.support import Kernels
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -121,17 +119,21 @@ async def test_output_after_the_end_is_late(rig: Rig) -> None:
     async def script(k: FakeKernel, _: Sent) -> None:
         k.echo()
         k.done()
-        await asyncio.sleep(0.05)
+        await k.interrupted.wait()
         k.stream("after the end\n")
 
+    go = str(rig.content / "go")
     code = f"""{SAY}
-import threading
-kernel = get_ipython().kernel
-parent = kernel.get_parent()['header']['msg_id']
-threading.Timer(0.1, lambda: say('stream', {{'name': 'stdout', 'text': 'after the end\\n'}}, parent=parent)).start()
+import os, threading, time
+parent = get_ipython().kernel.get_parent()['header']['msg_id']
+def later():
+    while not os.path.exists({go!r}): time.sleep(0.002)
+    say('stream', {{'name': 'stdout', 'text': 'after the end\\n'}}, parent=parent)
+threading.Thread(target=later).start()
 None"""
     told = await rig.run(code, script)
     assert plain(told) == (Outcome.OK, "", "", "")
+    rig.let_go()
     late = await rig.late(told, "after the end")
     assert (late.name, late.seq) == ("stdout", told.events[-1].seq + 1)
 
@@ -375,26 +377,22 @@ async def test_iopub_closed(mortal_hostile: Rig, monkeypatch: pytest.MonkeyPatch
 async def test_kernel_that_never_starts(tmp_path: Path, variant: str) -> None:
     argv = [sys.executable, "-I", "-S", "-c", "import sys; sys.exit('no room in here')"]
     launch = Launch(argv=argv, env={}, name="hopeless")
-    kernels = Kernels(tmp_path)
-    rig = live(tmp_path, kernels, launch, variant)
-    if variant == "fake":
+    async with live_rig(tmp_path, launch, variant) as rig:
+        if variant == "fake":
 
-        async def fail() -> Kernel:
-            raise KernelStartFailed("kernel 'hopeless' ended with status 1", log="no room in here\n")
+            async def fail() -> Kernel:
+                raise KernelStartFailed("kernel 'hopeless' ended with status 1", log="no room in here\n")
 
-        rig = Rig(tmp_path, variant, fail)
-    await rig.open()
-    first = await rig.submit("1")
-    second = await rig.submit("2")
-    for execution in (first, second):
-        told = await rig.end_of(execution)
-        assert told.result.outcome is Outcome.NEVER_STARTED
-        assert told.reason == "KERNEL_START_FAILED"
-        assert told.metadata == {"log": "no room in here\n"}
-        assert "no room in here" in told.error[1]
-        assert told.kinds == []
-    await rig.close()
-    await kernels.close()
+            rig._make_kernel = fail
+        first = await rig.submit("1")
+        second = await rig.submit("2")
+        for execution in (first, second):
+            told = await rig.end_of(execution)
+            assert told.result.outcome is Outcome.NEVER_STARTED
+            assert told.reason == "KERNEL_START_FAILED"
+            assert told.metadata == {"log": "no room in here\n"}
+            assert "no room in here" in told.error[1]
+            assert told.kinds == []
 
 
 async def test_kernel_that_never_starts_for_a_fault_of_ours(own_fake: Rig) -> None:

@@ -86,13 +86,17 @@ class FakeKernel:
         self.interrupts += 1
         self.interrupted.set()
 
+    @property
+    def interrupting(self) -> bool:
+        return False
+
     def kill(self) -> None:
         self.kills += 1
         if self.ends_when_killed:
             self.die(signal=9)
 
-    def usage(self) -> tuple[float | None, int | None]:
-        return None, None
+    def cpu_seconds(self) -> float | None:
+        return None
 
     async def close(self) -> None:
         self.closed = self._gone = True

@@ -190,7 +190,8 @@ def file(kernel: RawKernel) -> None:
 def directory(kernel: RawKernel) -> None:
     os.mkdir(kernel.path("iopub"))
     kernel.listen("shell")
-    kernel.listeners["shell"].accept()[0].sendall(GREETING + frame(b"\x05READY", 4))
+    connection, _ = kernel.listeners["shell"].accept()
+    connection.sendall(GREETING + frame(b"\x05READY", 4))
     wait_for_ever()
 
 

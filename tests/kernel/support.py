@@ -13,6 +13,7 @@ from cellhouse.environments import Environment
 from cellhouse.kernel import Died, JupyterKernel, Kernel, KernelItem, Launch
 from cellhouse.kernel.jupyter import START_SECONDS
 from cellhouse.messages import Message, RawText
+from cellhouse.sandbox import ProcessUsage, usage
 from cellhouse.sandbox.pidfd import pidfd_open
 from tests.kernel.peer import SECONDS
 
@@ -64,6 +65,9 @@ class PlainProcess:
             (os.killpg if group else os.kill)(self.pid, sig)
         except ProcessLookupError:
             return
+
+    def usage(self) -> ProcessUsage | None:
+        return None if self.exited.done() else usage(self.pid)
 
     def _ended(self) -> None:
         self._loop.remove_reader(self._pidfd)

@@ -83,9 +83,15 @@ async def test_messages_are_numbered_without_a_gap(kernel: JupyterKernel) -> Non
 async def test_an_interrupt_reaches_the_children_of_a_cell(kernel: JupyterKernel) -> None:
     script = 'trap "echo child interrupted; exit" INT; echo ready; while :; do sleep 0.02; done'
     start = f"import subprocess\nchild = subprocess.Popen(['sh', '-c', {script!r}])"
-    code = f"{start}\ntry: child.wait()\nfinally: child.wait()"
+    code = f"{start}\ntry:\n    print('waits', flush=True)\n    child.wait()\nfinally: child.wait()"
     msg_id = kernel.send("shell", "execute_request", {"code": code})
-    await items_until(kernel, lambda item: b"ready" in raw_of([item]))
+    seen: list[KernelItem] = []
+
+    def both(item: KernelItem) -> bool:
+        seen.append(item)
+        return raw_of(seen) == b"ready\n" and text_of(seen) == "waits\n"
+
+    await items_until(kernel, both)
     kernel.interrupt()
     items = await items_until(kernel, idle_of(msg_id))
     kernel.drain()
