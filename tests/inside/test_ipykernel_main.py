@@ -119,3 +119,17 @@ async def test_colours_and_history_files_stay_away(run: Cells) -> None:
     assert result.execution_error is not None
     assert "\x1b" not in "".join(result.execution_error.traceback)
     assert (await run("In[-1] is not None, get_ipython().history_manager.enabled")).result == "(True, False)"
+
+
+async def test_an_exception_with_megabytes_of_words_ends_nothing(run: Cells) -> None:
+    await run("kept = 1")
+    result = await run("raise ValueError('x' * 9_000_000)")
+    assert result.outcome == "ERROR"
+    assert result.session_state == "PRESERVED"
+    assert result.execution_error is not None
+    assert result.execution_error.name == "ValueError"
+    assert len(result.execution_error.value) <= 8_192 + 200
+    assert result.truncation is not None
+    assert result.truncation.value is not None
+    assert result.truncation.value.total_chars == 9_000_000
+    assert (await run("kept")).result == "1"

@@ -252,7 +252,7 @@ def oversized(kernel: RawKernel) -> None:
 
 def oversized_reply(kernel: RawKernel) -> None:
     kernel.begin()
-    kernel.sockets["shell"].sendall(b"\x03" + (17 << 20).to_bytes(8, "big") + b"x" * 1000)
+    kernel.sockets["shell"].sendall(b"\x03" + (130 << 20).to_bytes(8, "big") + b"x" * 1000)
     wait_for_ever()
 
 

@@ -126,7 +126,7 @@ async def test_bytes_that_are_no_zmtp_are_a_fatal_trouble(kernels: Kernels, shor
 
 @pytest.mark.parametrize(
     ("act", "channel", "size", "limit"),
-    [("oversized", "iopub", 129 << 20, 128 << 20), ("oversized_reply", "shell", 17 << 20, 16 << 20)],
+    [("oversized", "iopub", 129 << 20, 128 << 20), ("oversized_reply", "shell", 130 << 20, 128 << 20)],
 )
 async def test_a_frame_above_the_limit_is_a_fatal_trouble_with_its_size(
     kernels: Kernels, act: str, channel: str, size: int, limit: int

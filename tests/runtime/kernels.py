@@ -93,8 +93,12 @@ class FakeKernel:
     def kill(self) -> None:
         self.die(signal=9)
 
-    def usage(self) -> tuple[float | None, int | None]:
-        return None, None
+    def cpu_seconds(self) -> float | None:
+        return None
+
+    @property
+    def interrupting(self) -> bool:
+        return False
 
     async def close(self) -> None:
         self.closed = True

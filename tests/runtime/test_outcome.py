@@ -251,6 +251,19 @@ ROWS = [
     ),
     Row(
         "done before the restart could reach it", ended(), Outcome.OK, asked=asked(ending=Ending.RESTART),
+        state=SessionState.RESET,
+    ),
+    Row(
+        "done before the delete could reach it", ended(), Outcome.OK, asked=asked(ending=Ending.DELETE_SESSION),
+        state=SessionState.GONE,
+    ),
+    Row(
+        "done as it was being killed", ended(), Outcome.OK, asked=asked(timed_out=True, killed=True),
+        state=SessionState.RESET, notices=IGNORED,
+    ),
+    Row(
+        "gone with the walls", End(None, False, died=Died(None, None, walls_gone="its first process was killed")),
+        Outcome.RUNTIME_LOST, GONE, reason=EndReason.RUNTIME_LOST, error="RuntimeLost", metadata={"mayHaveRun": "true"},
     ),
 ]  # fmt: skip
 

@@ -21,6 +21,13 @@ class ExitStatus(Protocol):
     def peak_memory_bytes(self) -> int | None: ...
 
 
+class ProcessUse(Protocol):
+    """What a living process has used."""
+
+    @property
+    def cpu_seconds(self) -> float: ...
+
+
 class KernelProcess(Protocol):
     """A started process, as the walls hand it over. The two descriptors are ours: non-blocking pipe ends."""
 
@@ -33,6 +40,7 @@ class KernelProcess(Protocol):
     @property
     def exited(self) -> "Future[Any]": ...
     def signal(self, sig: int, group: bool = False) -> None: ...
+    def usage(self) -> "ProcessUse | None": ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +51,8 @@ class Died:
     signal: int | None
     cpu_seconds: float | None = None
     peak_memory_bytes: int | None = None
+    walls_gone: str = ""
+    """Not empty where the process went with the walls round it: what is known of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +121,15 @@ class Kernel(Protocol):
     def interrupt(self) -> None:
         """Ask the running code to stop, the way the kernelspec says: by signal or by message."""
 
+    @property
+    def interrupting(self) -> bool:
+        """Whether an interrupt that was sent as a message has not been answered: it may still hit what runs."""
+
     def kill(self) -> None:
         """End the process at once; `Died` follows within 0.2 s."""
 
-    def usage(self) -> tuple[float | None, int | None]:
-        """CPU seconds and resident bytes of the process so far; None where it can't be told."""
+    def cpu_seconds(self) -> float | None:
+        """CPU time of the process and the children it waited for; None where it can't be told."""
 
     async def close(self) -> None:
         """Kill what is left and give back every descriptor, socket and file. May be called twice."""

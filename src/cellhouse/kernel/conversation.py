@@ -15,6 +15,8 @@ FLOOD_AT_MOST = 600.0
 EXIT_SECONDS = 5.0
 STRAGGLER_SECONDS = 0.1
 LAST_LOOK_SECONDS = 0.05
+INTERRUPT_SECONDS = 1.0
+"""How long the answer to an interrupt by message is awaited: a late one would hit what comes next."""
 DEATH_SECONDS = 5.0
 """A kernel that is to be killed is awaited this long; then its end counts as one whose cause can't be learnt."""
 MAX_LEFTOVERS = 4096
@@ -316,6 +318,8 @@ class Conversation:
         until = self._loop.time()
         if died is None and asked_exit:
             until += self.exit_seconds
+        elif died is None and kernel.interrupting:
+            until += INTERRUPT_SECONDS
         elif died is None and kernel.lost_messages():
             until += STRAGGLER_SECONDS
         for _ in range(MAX_LEFTOVERS):
@@ -329,7 +333,7 @@ class Conversation:
                 return
             for step in self._take(item):
                 yield step
-            if died is None and not asked_exit and not kernel.lost_messages():
+            if died is None and not (asked_exit or kernel.interrupting or kernel.lost_messages()):
                 until = 0.0
 
     def _accounts(self, died: Died | None) -> Iterator[Step]:

@@ -9,7 +9,7 @@ import signal
 import stat
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,10 +29,10 @@ from cellhouse.kernel.pipes import PipeReader
 from cellhouse.kernel.wire import BadMessage, Wire
 from cellhouse.kernel.zmtp import Frame, SocketType, ZmtpConnection, ZmtpError
 from cellhouse.messages import Message, RawText
+from cellhouse.model import MESSAGE_BYTES
 
-MESSAGE_BYTES = 128 << 20
-"""One message on iopub (CONTRACT, limits); replies and input requests have no business being that large."""
-REPLY_BYTES = 16 << 20
+CONTROL_BYTES = 16 << 20
+"""One message on stdin or control: prompts and replies to interrupts have no business being larger."""
 START_SECONDS = 60.0
 LOG_CHARS = 8192
 MAX_UNSENT_BYTES = 32 << 20
@@ -42,10 +42,10 @@ _RETRY_SECONDS = 0.05
 
 _CHANNELS: Mapping[str, tuple[SocketType, int]] = {
     # channel: (our socket's type, largest message); the order gives the socket's number
-    "shell": ("DEALER", REPLY_BYTES),
+    "shell": ("DEALER", MESSAGE_BYTES),
     "iopub": ("SUB", MESSAGE_BYTES),
-    "stdin": ("DEALER", 1 << 20),
-    "control": ("DEALER", REPLY_BYTES),
+    "stdin": ("DEALER", CONTROL_BYTES),
+    "control": ("DEALER", CONTROL_BYTES),
 }
 _PORTS = {name: number for number, name in enumerate([*_CHANNELS, "hb"], start=1)}
 
@@ -80,11 +80,14 @@ class JupyterKernel:
         inside_dir: str,
         spawn: Spawn,
         start_seconds: float = START_SECONDS,
+        walls_gone: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
+        """`walls_gone` says, after a moment, what is known of walls that went; empty where they stand."""
         self.info = KernelInfo()
         self._launch = launch
         self._host_dir, self._inside_dir = host_dir, inside_dir
         self._spawn = spawn
+        self._walls_gone = walls_gone
         self._start_seconds = start_seconds
         self._wire = Wire(key=secrets.token_hex(32).encode(), session=uuid.uuid4().hex)
         self._identity = self._wire.session.encode()
@@ -96,6 +99,9 @@ class JupyterKernel:
         self._process: KernelProcess | None = None
         self._dir_fd = -1
         self._closed = False
+        self._closer: asyncio.Task[None] | None = None
+        self._interrupts = 0
+        self._burial: asyncio.Task[None] | None = None
         self._closing: asyncio.TimerHandle | None = None
         self._log = ""
         self._complaint = ""
@@ -262,11 +268,17 @@ class JupyterKernel:
         )
 
     async def close(self) -> None:
-        if self._closed:
-            return
+        if self._closer is None:
+            self._closer = asyncio.get_running_loop().create_task(self._close())
+        # Whoever gives up waiting must not leave half of it undone.
+        await asyncio.shield(self._closer)
+
+    async def _close(self) -> None:
         self._closed = True
         if self._closing is not None:
             self._closing.cancel()
+        if self._burial is not None:
+            self._burial.cancel()
         if self._process is not None:
             self._process.signal(signal.SIGKILL, True)
             await asyncio.wait([self._process.exited])
@@ -319,18 +331,22 @@ class JupyterKernel:
         if self._launch.interrupt_mode == "message":
             with contextlib.suppress(KernelGone):  # its death is told by itself
                 self.send("control", "interrupt_request", {})
+                self._interrupts += 1
         elif self._process is not None:
             # The group, as a terminal's Ctrl-C would: the children of a cell are interrupted too.
             self._process.signal(signal.SIGINT, True)
+
+    @property
+    def interrupting(self) -> bool:
+        return self._interrupts > 0
 
     def kill(self) -> None:
         if self._process is not None:
             self._process.signal(signal.SIGKILL, True)
 
-    def usage(self) -> tuple[float | None, int | None]:
-        if self._process is None:
-            return None, None
-        return process_usage(self._process.pid)
+    def cpu_seconds(self) -> float | None:
+        usage = self._process.usage() if self._process is not None else None
+        return usage.cpu_seconds if usage is not None else None
 
     def _message(self, name: str, frames: list[Frame], size: int) -> None:
         assert name in ("shell", "iopub", "stdin", "control")
@@ -340,6 +356,8 @@ class JupyterKernel:
             self._inbox.put(Trouble("MALFORMED_MESSAGE", f"dropped a message on {name}: {error}"), 0)
             return
         self._loss.see(message.msg_id)
+        if message.msg_type == "interrupt_reply" and name == "control":
+            self._interrupts = max(0, self._interrupts - 1)
         self._inbox.put(message, size)
 
     def _raw(self, text: RawText) -> None:
@@ -392,7 +410,15 @@ class JupyterKernel:
         for pipe in self._pipes:
             pipe.close()
         end = self._process.exited.result()
-        self._inbox.put(Died(end.exit_status, end.signal, end.cpu_seconds, end.peak_memory_bytes), 0)
+        died = Died(end.exit_status, end.signal, end.cpu_seconds, end.peak_memory_bytes)
+        if self._walls_gone is not None and end.exit_status is None and end.signal is None:
+            self._burial = asyncio.get_running_loop().create_task(self._bury(died, self._walls_gone))
+        else:
+            self._inbox.put(died, 0)
+
+    async def _bury(self, died: Died, walls_gone: Callable[[], Awaitable[str]]) -> None:
+        """Nobody could say how it ended: perhaps it went with its walls."""
+        self._inbox.put(replace(died, walls_gone=await walls_gone()), 0)
 
 
 def _fill(part: str, values: Mapping[str, str]) -> str:
@@ -414,14 +440,3 @@ def _kernel_info(reply: Message) -> KernelInfo:
         protocol_version=text(reply.content, "protocol_version"),
         banner=text(reply.content, "banner"),
     )
-
-
-def process_usage(pid: int) -> tuple[float | None, int | None]:
-    """CPU seconds and resident bytes of a process, from /proc; None where it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return None, None
-    ticks = os.sysconf("SC_CLK_TCK")
-    cpu = sum(int(fields[i]) for i in (11, 12, 13, 14)) / ticks
-    return cpu, int(fields[21]) * os.sysconf("SC_PAGE_SIZE")

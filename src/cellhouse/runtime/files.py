@@ -23,7 +23,7 @@ from cellhouse.model import Artifact, rfc3339
 INLINE_BYTES = 2 << 20
 """More than this is read in a thread, so that nobody else waits for it."""
 HASH_BYTES = 256 << 20
-"""A larger file is named with its size and without its SHA-256."""
+"""So much is read for one execution; files beyond it are named with their size and without a SHA-256."""
 _BLOCK = 1 << 20
 
 
@@ -44,18 +44,24 @@ class FileWatch:
     async def made_since(self, before: Snapshot) -> tuple[list[Artifact], str]:
         """The files created or changed since, and why the list may be incomplete (empty where it is not)."""
         after = self.look()
-        if cut := before.cut | after.cut:
-            return [], ", ".join(sorted(cut))
         made = changes(before, after)
         if sum(change.mark.size for change in made) > INLINE_BYTES:
-            artifacts = await asyncio.to_thread(lambda: [self._describe(change) for change in made])
+            artifacts = await asyncio.to_thread(self._describe_all, made)
         else:
-            artifacts = [self._describe(change) for change in made]
-        return artifacts, ""
+            artifacts = self._describe_all(made)
+        return artifacts, ", ".join(sorted(before.cut | after.cut))
 
-    def _describe(self, change: Change) -> Artifact:
+    def _describe_all(self, made: list[Change]) -> list[Artifact]:
+        left = HASH_BYTES
+        artifacts = []
+        for change in made:
+            artifacts.append(self._describe(change, left))
+            left = max(0, left - change.mark.size)
+        return artifacts
+
+    def _describe(self, change: Change, left: int) -> Artifact:
         name, mtime_ns = change.name, change.mark.mtime_ns
-        size, digest = self._digest(name, change.mark.size)
+        size, digest = self._digest(name, change.mark.size, left)
         return Artifact(
             name=exact_name(unescape_name(name)),
             bytes=size,
@@ -64,9 +70,9 @@ class FileWatch:
             mtime=rfc3339(datetime.fromtimestamp(mtime_ns / 1e9, UTC)),
         )
 
-    def _digest(self, name: str, size: int) -> tuple[int, str | None]:
+    def _digest(self, name: str, size: int, left: int) -> tuple[int, str | None]:
         """Bytes as really read with their SHA-256; the size as seen where it was not read whole."""
-        if size > HASH_BYTES:
+        if size > left:
             return size, None
         try:
             fd = self._content.open_read(name)
@@ -77,7 +83,7 @@ class FileWatch:
             while block := os.read(fd, _BLOCK):
                 digest.update(block)
                 count += len(block)
-                if count > HASH_BYTES:  # it grows while it is read
+                if count > left:  # it grows while it is read
                     return count, None
         except OSError:
             return size, None

@@ -1,5 +1,6 @@
 """How a kernel of an environment is started inside a sandbox."""
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from cellhouse.sandbox import Sandbox, SandboxGone, SpawnFailed
 from cellhouse.sandbox.base import INSIDE_DIR
 
 _REFERENCE_KERNEL = ("-m", "ipykernel_launcher")
+WALLS_SECONDS = 1.0
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -39,10 +41,17 @@ class KernelLauncher:
             host_dir=host_dir,
             inside_dir=self._sandbox.inside_path(host_dir),
             spawn=self._spawn,
+            walls_gone=self._walls_gone,
             start_seconds=self._start_seconds,
         )
         await kernel.start()
         return kernel
+
+    async def _walls_gone(self) -> str:
+        """Why the sandbox went, where it did; it may take a moment longer to show than the end of what was inside."""
+        lost = self._sandbox.lost
+        await asyncio.wait([lost], timeout=WALLS_SECONDS)
+        return lost.result().text if lost.done() and not lost.cancelled() else ""
 
     def _launch(self) -> Launch:
         spec = self._spec

@@ -63,6 +63,17 @@ def decide(
     """CONTRACT §3, "How an end is decided". `first_error`: the first exception on iopub, else the reply's own."""
     if end.died is not None:
         return _died(end, asked)
+    verdict = _replied(end, asked, first_error=first_error, shown=shown, python=python)
+    if asked.ending is None and not asked.killed:
+        return verdict
+    # It was faster than the end that was asked for, but its kernel goes all the same.
+    state = SessionState.RESET if asked.ending in (None, Ending.RESTART) else SessionState.GONE
+    return replace(verdict, session_state=state, kernel_lost=True)
+
+
+def _replied(
+    end: End, asked: Asked, *, first_error: ExecutionError | None, shown: bool, python: bool
+) -> Verdict:
     status = end.reply.get("status") if end.reply is not None else None
     if status in ("aborted", "abort"):
         return _aborted(end, asked)
@@ -196,6 +207,9 @@ def _died(end: End, asked: Asked) -> Verdict:
     trouble = end.trouble
     if asked.ending is not None:
         return _ended_by_us(asked)
+    if end.died.walls_gone:
+        text = f"the sandbox went away ({end.died.walls_gone})"
+        return _ended_by_us(replace(asked, ending=Ending.RUNTIME_LOST, ending_text=text))
     if number == signals.SIGINT and (asked.interrupt or asked.timed_out):
         return _ended_by_the_interrupt(asked)
     if asked.timed_out and asked.killed:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cellhouse.capture import DisplayRegistry, Recorder
 from cellhouse.files import DiskFull, HostileDir, Snapshot
-from cellhouse.kernel import Conversation, End, ExecuteRequest, InputAsked, Kernel, Output, Stray
+from cellhouse.kernel import Conversation, End, ExecuteRequest, InputAsked, Kernel, KernelItem, Output, Stray
 from cellhouse.kernel.conversation import Remark, Step, Tick
 from cellhouse.messages import Message, RawText
 from cellhouse.model import (
@@ -17,6 +17,7 @@ from cellhouse.model import (
     ErrorInfo,
     ExecutionError,
     InputRequestedEvent,
+    Notice,
     NoticeReason,
     Outcome,
     SessionLimits,
@@ -33,6 +34,7 @@ from cellhouse.runtime.outcome import (
     decide,
     ended_before_the_code,
     names_no_exception,
+    never_started,
     only_a_representation_failed,
     was_refused,
 )
@@ -43,6 +45,8 @@ _logger = logger()
 UNCONFIRMED_SECONDS = 1.0
 """An interrupt waits for the kernel to say that the code runs; from one that never says so, this long."""
 MAX_EARLY = 64
+SILENT_SECONDS = 10.0
+"""A request of ours that sets or takes back variables has no business taking longer."""
 MAX_EXECUTION_COUNT = 2**31 - 1
 
 
@@ -133,14 +137,10 @@ class Run:
         execution = self._execution
         if execution.request.environment:
             setting = await self._silently(setting_code(execution.request.environment))
-            if setting.died is not None:
+            if setting.died is not None or not _went_well(setting):
                 return self._never_sent(setting)
-            if (setting.reply or {}).get("status") != "ok":
-                execution.notice(
-                    NoticeReason.OPTION_NOT_SUPPORTED, "the variables of `environment` could not be set"
-                )
         before = self._files.look()
-        cpu_before, _ = self._kernel.usage()
+        cpu_before = self._kernel.cpu_seconds()
         execution.begin(self._recorder, self._conversation)
         self._start_timers()
         end = None
@@ -161,21 +161,36 @@ class Run:
             shown=self._shown(end),
             python=self._python,
         )
+        usage = self._usage(end, cpu_before)
+        if execution.request.environment and not verdict.kernel_lost:
+            verdict = await self._restore_variables(verdict)
         artifacts = await self._made_files(before)
         self._on_verdict(verdict)
-        execution.freeze(verdict, artifacts=artifacts, usage=self._usage(end, cpu_before))
-        if execution.request.environment and not verdict.kernel_lost:
-            restoring = await self._silently(restoring_code())
-            if restoring.died is not None:
-                verdict = replace(verdict, kernel_lost=True)
+        execution.freeze(verdict, artifacts=artifacts, usage=usage)
         return verdict
 
     def _never_sent(self, end: End) -> Verdict:
-        """The kernel ended before it was given the code."""
-        verdict = ended_before_the_code(end, self._execution.asked)
+        """The kernel ended before it was given the code, or could not be made ready for it."""
+        if end.died is None:
+            text = "the variables of `environment` could not be set in the kernel"
+            verdict = never_started(EndReason.KERNEL_ABORTED, text, SessionState.PRESERVED)
+        else:
+            verdict = ended_before_the_code(end, self._execution.asked)
         self._on_verdict(verdict)
         self._execution.freeze(verdict)
+        self._execution.log.seal()
         return verdict
+
+    async def _restore_variables(self, verdict: Verdict) -> Verdict:
+        """They hold for one execution only: a kernel that can't be brought back is not used again."""
+        restoring = await self._silently(restoring_code())
+        if restoring.died is None and _went_well(restoring):
+            return verdict
+        text = "the variables of `environment` could not be taken back, so the kernel was given up"
+        notice = Notice(reason=NoticeReason.OPTION_NOT_SUPPORTED, text=text)
+        return replace(
+            verdict, session_state=SessionState.RESET, kernel_lost=True, notices=(*verdict.notices, notice)
+        )
 
     def _next_due(self) -> float | None:
         """When the recorder has something to do, in the loop's time; its own is that of the house's clock."""
@@ -243,16 +258,34 @@ class Run:
             )
 
     async def _silently(self, code: str) -> End:
-        """A request of ours, of which nobody hears; what others say meanwhile goes its way."""
+        """A request of ours, of which nobody hears; what others say meanwhile goes its way.
+
+        One that does not end within `SILENT_SECONDS` costs the kernel: the code before it may have seen to that.
+        """
         end = None
         request = ExecuteRequest(code, mint_uid(), silent=True, store_history=False)
-        async for step in Conversation(self._kernel, request).steps():
-            if isinstance(step, Stray) or (isinstance(step, Output) and isinstance(step.item, RawText)):
-                self._late.feed(step.item)
-            elif isinstance(step, End):
-                end = step
+        limit = self._loop.call_later(SILENT_SECONDS, self._kernel.kill)
+        try:
+            async for step in Conversation(self._kernel, request).steps():
+                match step:
+                    case Stray(item) | Output(item):
+                        self._take_meanwhile(item)
+                    case Remark(reason, text):
+                        self._execution.notice(reason, text)
+                    case End():
+                        end = step
+        finally:
+            limit.cancel()
         assert end is not None, "a conversation ends with an End"
         return end
+
+    def _take_meanwhile(self, item: KernelItem) -> None:
+        """What this execution's own background work says still belongs to it; the rest goes to who it names."""
+        ours = isinstance(item, Message) and item.parent_id == self._execution.uid
+        if isinstance(item, Message) and ours and self._execution.started.is_set():
+            self._recorder.feed(item)
+        else:
+            self._late.feed(item)
 
     # time and interrupts
 
@@ -296,19 +329,21 @@ class Run:
     # what is told at the end
 
     async def _made_files(self, before: Snapshot) -> list[Artifact] | None:
-        """The files it made; None, with a notice, where /content could not be compared whole."""
+        """The files it made; with a notice where some may be missing, None where nothing can be said at all."""
         artifacts, cut = await self._files.made_since(before)
-        if cut:
-            self._recorder.notice(NoticeReason.FILES_NOT_LISTED, f"the files made are not listed: {cut}")
-            return None
-        return artifacts
+        if not cut:
+            return artifacts
+        self._recorder.notice(
+            NoticeReason.FILES_NOT_LISTED, f"files that were made may be missing from the list: {cut}"
+        )
+        return artifacts or None
 
     def _usage(self, end: End, cpu_before: float | None) -> Usage:
         wall = self._execution.wall()
         cpu_after, peak = (
             (end.died.cpu_seconds, end.died.peak_memory_bytes)
             if end.died is not None
-            else (self._kernel.usage()[0], None)
+            else (self._kernel.cpu_seconds(), None)
         )
         cpu = cpu_after - cpu_before if cpu_after is not None and cpu_before is not None else None
         return Usage(
@@ -316,6 +351,10 @@ class Run:
             cpu_seconds=max(0.0, cpu) if cpu is not None else None,
             peak_memory_bytes=peak,
         )
+
+
+def _went_well(end: End) -> bool:
+    return (end.reply or {}).get("status") == "ok"
 
 
 def _count(value: object) -> int | None:

@@ -30,7 +30,7 @@ from cellhouse.model import (
 from cellhouse.runtime.execution import Execution, Stage
 from cellhouse.runtime.late import LateRoutes
 from cellhouse.runtime.logs import logger
-from cellhouse.runtime.outcome import Ending, Verdict, never_started
+from cellhouse.runtime.outcome import Ending, Verdict, how_it_died, never_started
 from cellhouse.runtime.run import Run
 from cellhouse.runtime.session_log import SessionLog
 
@@ -198,20 +198,31 @@ class Session:
     async def _work(self) -> None:
         try:
             while self._closing is None:
-                if self._reset_because:
-                    await self._lose_kernel(self._reset_because)
-                    self._reset_because = ""
-                    self._reset_done.set()
-                elif self._queue:
-                    await self._run(self._queue.popleft())
-                elif self._kernel is not None:
-                    await self._listen(self._kernel)
-                else:
-                    self._wake.clear()
-                    await self._wake.wait()
+                try:
+                    await self._work_once()
+                except Exception:
+                    # One thing that could not be taken in must not end the session's queue.
+                    _logger.exception("a session failed between executions", session=str(self.name))
+                    await self._lose_kernel("the service failed between executions")
         finally:
+            if self._closing is None:
+                self._closing, self._closing_text = Ending.RUNTIME_LOST, "the session's task was ended"
+            self._flush_queue(_ending_reason(self._closing), self._closing_text, SessionState.GONE)
             await self._lose_kernel("")
             self._reset_done.set()
+
+    async def _work_once(self) -> None:
+        if self._reset_because:
+            await self._lose_kernel(self._reset_because)
+            self._reset_because = ""
+            self._reset_done.set()
+        elif self._queue:
+            await self._run(self._queue.popleft())
+        elif self._kernel is not None:
+            await self._listen(self._kernel)
+        else:
+            self._wake.clear()
+            await self._wake.wait()
 
     async def _listen(self, kernel: Kernel) -> None:
         item = await kernel.receive()
@@ -229,7 +240,7 @@ class Session:
     async def _heard(self, item: KernelItem) -> None:
         self.late.feed(item)
         if isinstance(item, Died) or (isinstance(item, Trouble) and item.fatal):
-            how = item.text if isinstance(item, Trouble) else _how_it_died(item)
+            how = item.text if isinstance(item, Trouble) else how_it_died(item)
             await self._lose_kernel(f"the kernel was lost between executions: {how}")
 
     async def _run(self, execution: Execution) -> None:
@@ -317,21 +328,28 @@ class Session:
             self._fresh_because = ""
 
     async def _lose_kernel(self, because: str) -> None:
+        """Whatever its end throws at us, it is not used again."""
         kernel, self._kernel = self._kernel, None
-        self.late.clear()
-        self.displays = DisplayRegistry(self.capture.display_ids)
-        if kernel is None:
-            return
-        self._fresh_because = because
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.shield(kernel.close())
+        if kernel is not None:
+            self._fresh_because = because
+        try:
+            self.late.clear()
+            self.displays = DisplayRegistry(self.capture.display_ids)
+            if kernel is not None:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.shield(kernel.close())
+        except Exception:
+            _logger.exception("a kernel could not be closed well", session=str(self.name))
 
     # ends
 
     def _verdict_given(self, verdict: Verdict) -> None:
         """Whoever sees this end may submit anew at once: only what waits now ends with the lost kernel."""
-        if verdict.kernel_lost and self._closing is None:
-            self._flush_queue(EndReason.SESSION_RESET, _because(verdict), SessionState.RESET)
+        if not verdict.kernel_lost or self._closing is not None:
+            return
+        gone = verdict.session_state is SessionState.GONE
+        reason = EndReason.RUNTIME_LOST if gone else EndReason.SESSION_RESET
+        self._flush_queue(reason, _because(verdict), SessionState.GONE if gone else SessionState.RESET)
 
     def _end_current(self, ending: Ending, text: str) -> None:
         if self._current is None:
@@ -372,14 +390,6 @@ def _ending_reason(ending: Ending) -> EndReason:
         Ending.DELETE_RUNTIME: EndReason.RUNTIME_DELETED,
         Ending.RUNTIME_LOST: EndReason.RUNTIME_LOST,
     }[ending]
-
-
-def _how_it_died(died: Died) -> str:
-    if died.signal is not None:
-        return f"its process was ended by signal {died.signal}"
-    if died.exit_status is not None:
-        return f"its process ended by exit with status {died.exit_status}"
-    return "its process ended, how could not be learnt"
 
 
 def _because(verdict: Verdict) -> str:

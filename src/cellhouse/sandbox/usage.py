@@ -11,7 +11,7 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class ProcessUsage:
-    """Resident memory in bytes, now and at its highest, and seconds of CPU; its children are not counted."""
+    """Resident memory in bytes, now and at its highest, and seconds of CPU, those of the children it waited for too."""
 
     rss_bytes: int
     peak_rss_bytes: int | None
@@ -38,5 +38,5 @@ def usage(pid: int) -> ProcessUsage | None:
     return ProcessUsage(
         rss_bytes=int(fields[21]) * _PAGE,
         peak_rss_bytes=peak,
-        cpu_seconds=(int(fields[11]) + int(fields[12])) / _TICK,
+        cpu_seconds=sum(map(int, fields[11:15])) / _TICK,
     )
