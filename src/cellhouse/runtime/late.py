@@ -7,7 +7,10 @@ from cellhouse.journal import ExecutionLog
 from cellhouse.kernel import Died, KernelItem, Trouble
 from cellhouse.messages import LongText, Message, RawText, text_chunks
 from cellhouse.model import Late
+from cellhouse.runtime.logs import logger
 from cellhouse.runtime.session_log import SessionLog
+
+_logger = logger()
 
 REMEMBERED = 256
 """Finished executions of a session whose late output is still told apart; older ones' goes to the session log."""
@@ -47,9 +50,12 @@ class LateRoutes:
 
     def clear(self) -> None:
         """The kernel is gone: nothing late can come any more."""
-        for _, log in self._routes.values():
-            log.seal()
-        self._routes.clear()
+        while self._routes:
+            _, (_, log) = self._routes.popitem(last=False)
+            try:
+                log.seal()
+            except OSError:  # its end is on record: that costs nothing but what could not be written late
+                _logger.exception("a log could not be closed well", execution=log.name)
 
     def _message(self, message: Message) -> None:
         if message.channel != "iopub" or message.msg_type in ("status", "execute_input"):
