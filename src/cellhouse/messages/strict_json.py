@@ -15,7 +15,9 @@ SMALL_BYTES = 1 << 20
 """Up to here a document is parsed at once; above it, long strings stay where they are."""
 MAX_OTHER_BYTES = 32 << 20
 """What may remain of a document once its long strings are set aside (each byte costs many as an object)."""
-MAX_VALUES = 2_000_000
+MAX_VALUES = 300_000
+MAX_CONTAINERS = 100_000
+"""Objects and arrays; each costs many times what a number does."""
 MAX_STRINGS = 2 * MAX_VALUES
 """Of a document above 1 MiB; a string is a value or the key of one."""
 
@@ -40,6 +42,7 @@ def parse_object(raw: memoryview | bytes) -> dict[str, Any]:
     else:
         owner = raw if isinstance(raw, bytes) else _owner(raw)
         document = owner if isinstance(owner, bytes | bytearray) else bytes(raw)
+    _check_number(document)
     try:
         value = _parse(document)
     except RecursionError:
@@ -98,10 +101,21 @@ def _set_long_strings_aside(view: memoryview, mark: str, long: list[LongText]) -
     if other > MAX_OTHER_BYTES:
         raise BadJson(f"more than {MAX_OTHER_BYTES} bytes of JSON besides long strings")
     pieces.append(view[start:])
-    reduced = b"".join(pieces)
-    if sum(map(reduced.count, (b",", b"[", b"{"))) > MAX_VALUES:
-        raise BadJson(f"more than {MAX_VALUES} values")
-    return reduced
+    return b"".join(pieces)
+
+
+def _check_number(document: bytes | bytearray) -> None:
+    """Objects take much more memory and time than the bytes they are made of."""
+    if len(document) <= 2 * MAX_CONTAINERS or _numbers_hold(document):
+        return
+    # Text has commas and brackets too: only those outside strings count.
+    if not _numbers_hold(_TOKEN.sub(b'""', document)):
+        raise BadJson(f"more than {MAX_VALUES} values, or {MAX_CONTAINERS} of them objects and arrays")
+
+
+def _numbers_hold(document: bytes | bytearray) -> bool:
+    containers = document.count(b"[") + document.count(b"{")
+    return containers <= MAX_CONTAINERS and containers + document.count(b",") <= MAX_VALUES
 
 
 def _may_be_deep(value: dict[str, Any], document: bytes | bytearray) -> bool:
