@@ -89,15 +89,17 @@ async def test_who_comes_while_it_is_closed_gets_a_new_one(
 
     monkeypatch.setattr(FakeKernel, "close", slowly)
     await place.run("set x 1", "idle")
-    await within(closing.wait())
-    again = await place.run("get x", "idle")
-    assert again.outcome is Outcome.ERROR
-    assert notices(again) == [NoticeReason.FRESH_KERNEL]
-    # A runtime that is deleted meanwhile waits for the old one, too.
-    deletion = asyncio.ensure_future(house.delete_runtime(place.runtime))
-    assert (await within(busy)).outcome is Outcome.SESSION_DELETED
-    assert not deletion.done()
-    may_close.set()
+    try:
+        await within(closing.wait())
+        again = await place.run("get x", "idle")
+        assert again.outcome is Outcome.ERROR
+        assert notices(again) == [NoticeReason.FRESH_KERNEL]
+        # A runtime that is deleted meanwhile waits for the old one, too.
+        deletion = asyncio.ensure_future(house.delete_runtime(place.runtime))
+        assert (await within(busy)).outcome is Outcome.SESSION_DELETED
+        assert not deletion.done()
+    finally:
+        may_close.set()
     await within(deletion)
     assert all(kernel.closed for kernel in place.launcher.made)
 
