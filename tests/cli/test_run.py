@@ -216,6 +216,32 @@ def test_the_first_interrupt_reaches_the_code(cli: Cli) -> None:
     assert b"INTERRUPTED" in errors
 
 
+def test_the_second_interrupt_leaves_code_that_heeds_none(cli: Cli) -> None:
+    code = "import signal, time\nsignal.signal(signal.SIGINT, lambda *a: print('heard', flush=True))\n"
+    code += "print('ready', flush=True)\nwhile True: time.sleep(0.01)"
+    with subprocess.Popen(
+        cli.command("run", "-c", code), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=cli.variables()
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == b"heard\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert b"left before" in errors
+    assert b"Traceback" not in errors
+
+
+def test_a_state_directory_that_cannot_be_made_is_named(cli: Cli) -> None:
+    cli.state.write_text("a file stands here")
+    done = cli("run", "--json", "-c", "1")
+    assert done.returncode == 3
+    assert done.stdout == b""
+    assert b"CELLHOUSE_STATE_DIR" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
 def test_a_reader_that_leaves_ends_the_run_without_a_traceback(cli: Cli) -> None:
     with subprocess.Popen(
         cli.command("run", "-c", "while True: print('y' * 70)"),

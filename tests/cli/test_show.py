@@ -5,7 +5,7 @@ import io
 import pytest
 
 from cellhouse.cli.show import Show, size_text, tame
-from cellhouse.model import DisplayEvent, NoticeEvent, StreamEvent, TailFrame
+from cellhouse.model import DisplayEvent, NoticeEvent, ResultEvent, StreamEvent, TailFrame
 
 
 class Terminal(io.StringIO):
@@ -55,6 +55,16 @@ def test_images_notices_and_skipped_text_are_named() -> None:
     show.event(NoticeEvent(reason="OUTPUT_LOST", text="3 messages"))
     assert out.getvalue() == "no newline\n[output 3: image/png, 12.3 kB]\n[… 99 bytes not shown live]\ntail\n"
     assert "OUTPUT_LOST: 3 messages" in err.getvalue()
+
+
+def test_what_was_told_as_a_value_or_an_error_is_not_shown_again() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    show = Show(out, err)
+    show.event(ResultEvent(text="'first'"))
+    show.event(StreamEvent(name="stdout", text="'first'\n", source="result"))
+    show.event(StreamEvent(name="stderr", text="Traceback\n", source="error"))
+    assert out.getvalue() == "'first'\n"
+    assert err.getvalue() == ""
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,17 @@ def run(
     except BrokenPipeError:
         _drop_stdout()
         raise typer.Exit(OTHER) from None
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(
+            f"cellhouse: {where}{error.strerror or error}; state lives below CELLHOUSE_STATE_DIR, name a directory "
+            "that can be written",
+            err=True,
+        )
+        raise typer.Exit(OTHER) from None
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        typer.echo("cellhouse: left before the code had ended; the runtime was closed", err=True)
+        raise typer.Exit(OTHER) from None
     raise typer.Exit(status)
 
 

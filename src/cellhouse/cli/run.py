@@ -14,6 +14,7 @@ from cellhouse.house import House
 from cellhouse.model import (
     ExecuteCodeRequest,
     ExecuteCodeResult,
+    FailedPrecondition,
     FinishedEvent,
     InputRequestedEvent,
     Outcome,
@@ -83,11 +84,12 @@ def exit_status(result: ExecuteCodeResult) -> int:
 
 async def _watch(handle: ExecutionHandle, show: Show | None) -> ExecuteCodeResult:
     loop = asyncio.get_running_loop()
+    watching = asyncio.current_task()
     asked: list[asyncio.Task[bool]] = []
 
     def interrupt() -> None:
-        if asked:  # the first did not help: leave, and the runtime ends with us
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if asked and watching is not None:  # the first did not help: leave, and the runtime ends with us
+            watching.cancel()
         asked.append(loop.create_task(handle.cancel()))
 
     loop.add_signal_handler(signal.SIGINT, interrupt)
@@ -96,7 +98,7 @@ async def _watch(handle: ExecutionHandle, show: Show | None) -> ExecuteCodeResul
             if show is not None:
                 show.event(event)
             if isinstance(event, InputRequestedEvent):
-                await handle.provide_input(await asyncio.to_thread(_ask, event.prompt, event.password))
+                await _answer(handle, await asyncio.to_thread(_ask, event.prompt, event.password))
             elif isinstance(event, FinishedEvent):
                 return event.result
             elif isinstance(event, TailFrame):
@@ -104,6 +106,13 @@ async def _watch(handle: ExecutionHandle, show: Show | None) -> ExecuteCodeResul
         raise RuntimeError(f"{handle.name}: the events ended without `finished`")
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+
+
+async def _answer(handle: ExecutionHandle, line: str) -> None:
+    try:
+        await handle.provide_input(line)
+    except FailedPrecondition as error:  # it came too late; the code has got EOFError and said so
+        sys.stderr.write(f"cellhouse: {error.message}\n")
 
 
 def _ask(prompt: str, password: bool) -> str:

@@ -43,6 +43,8 @@ class Show:
 
     def event(self, event: Event | TailFrame) -> None:
         match event:
+            case StreamEvent(source="result" | "error"):
+                pass  # shown already, when it was told of as a value or as an error
             case StreamEvent(name=name, text=text):
                 self._text(name, text)
             case TailFrame(name=name, text=text, skipped_bytes=skipped):
