@@ -21,6 +21,15 @@ class Cells:
     async def __call__(self, code: str) -> ExecuteCodeResult:
         return await (await self._house.execute(ExecuteCodeRequest(code=code, session=self._session)))
 
+    async def printed(self, result: ExecuteCodeResult) -> str:
+        """The whole raw stdout."""
+        pages, offset = "", 0
+        while True:
+            page = self._house.read_text(result.execution, "stdout", offset=offset, limit=1 << 20)
+            pages, offset = pages + page.text, page.next_offset
+            if page.eof:
+                return pages
+
     async def beside(self, code: str) -> str:
         """The value of a cell in another session of the same runtime, which is then gone."""
         other = self._session.replace("/main", "/other")
@@ -41,7 +50,10 @@ async def run(environment: Environment, tmp_path_factory: pytest.TempPathFactory
 
 
 async def test_a_flush_of_more_than_a_thousand_messages_does_not_stop_the_kernel(run: Cells) -> None:
+    pieces = "import sys\npieces = type(sys.stdout)._flush_buffers.__globals__\n"
+    await run(f"{pieces}usual, pieces['STREAM_CHARS'] = pieces['STREAM_CHARS'], 65_536")
     result = await run("for _ in range(10): print('x' * 10_000_000)\n'done'")
+    await run("pieces['STREAM_CHARS'] = usual")
     assert result.outcome == "OK"
     assert result.result == "'done'"
     assert result.truncation is not None
@@ -54,6 +66,16 @@ async def test_a_lone_surrogate_becomes_visible_text(run: Cells) -> None:
     result = await run("print('\\ud800 lone')\nprint('after')")
     assert result.stdout == "\\ud800 lone\nafter\n"
     assert result.notices is None
+
+
+@pytest.mark.parametrize("times", [1, 40, 4_000])
+async def test_text_of_any_length_with_any_character_arrives_as_it_was_printed(
+    run: Cells, times: int
+) -> None:
+    text = "".join(map(chr, range(0x180))) + '\\\\"\\n\\u0041\u2028\ufffe😀'
+    result = await run(f"print({text!a} * {times}, end='')")
+    assert result.outcome == "OK"
+    assert await run.printed(result) == text * times
 
 
 async def test_an_exception_group_is_the_error_with_all_that_it_holds(run: Cells) -> None:

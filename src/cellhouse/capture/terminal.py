@@ -78,6 +78,8 @@ class Terminal:
 
     def screen(self) -> str:
         """The rows that can still change."""
+        if self._leads.count("\n") == len(self._leads):
+            return "\n" + "\n".join(self._rows)
         return "".join([part for pair in zip(self._leads, self._rows, strict=True) for part in pair])
 
     def shows(self, text: str) -> bool:
@@ -310,23 +312,19 @@ class Terminal:
 
     def _scroll(self, text: str, newlines: int | None) -> str:
         """Moves at once whatever the text moves off the screen; what is left to write. The cursor is in the last row."""
-        cut = len(text)
-        for _ in range(self._height):
-            cut = text.rfind("\n", 0, cut)
-            if cut < 0:
-                return text
-        first = text.find("\n")
-        self._write(text[:first])
-        gone = self.screen()
-        # All of the text's line ends but those from the cut on, of which there are as many as rows.
+        above, *lines = text.rsplit("\n", self._height)
+        if len(lines) < self._height:
+            return text
+        first, _, gone = above.partition("\n")
+        self._write(first)
+        # All of the text's line ends are gone but those from the first row that stays.
         self.newlines_gone += (text.count("\n") if newlines is None else newlines) - self._height
-        self.newlines_gone += sum(lead.count("\n") for lead in self._leads)
-        self._emit(gone + text[first:cut] if first < cut else gone)
-        lines = text[cut + 1 :].split("\n")  # as many as there are rows
+        self.newlines_gone += "".join(self._leads).count("\n")
+        self._emit(f"{self.screen()}\n{gone}" if len(above) > len(first) else self.screen())
         if max(map(len, lines)) > self._columns:
             self._rows, self._leads = [""], ["\n"]
             self._y = self._x = 0
-            return text[cut + 1 :]
+            return "\n".join(lines)
         self._rows, self._leads = lines, ["\n"] * len(lines)
         self._y = len(lines) - 1
         self._x = len(lines[-1])
