@@ -5,10 +5,23 @@ import errno
 
 import pytest
 
-from cellhouse.model import NoticeReason, Outcome
+from cellhouse import House
+from cellhouse.journal import ExecutionLog
+from cellhouse.model import (
+    EndReason,
+    Event,
+    ExecuteCodeResult,
+    FinishedEvent,
+    Internal,
+    NoticeReason,
+    Outcome,
+)
+from cellhouse.runtime import ExecutionHandle
+from cellhouse.runtime.files import FileWatch
 from cellhouse.runtime.late import LateRoutes
+from cellhouse.runtime.run import Run
 from tests.runtime.kernels import FakeKernel
-from tests.runtime.support import Place, notices, within
+from tests.runtime.support import Place, kinds, metadata, notices, reason, settings, within
 
 
 def broken(*_: object, **__: object) -> None:
@@ -54,3 +67,82 @@ async def test_a_kernel_that_cannot_be_closed_stops_nothing(
     await within(place.house.restart(place.session()))
     assert notices(await place.run("print on")) == [NoticeReason.FRESH_KERNEL]
     await within(place.house.delete_session(place.session()))
+
+
+# Ends that cannot be written
+
+
+async def no_end_of(handle: ExecutionHandle) -> None:
+    """Whoever asks is told so, with an id, and nobody waits for ever."""
+    with pytest.raises(Internal) as told:
+        await within(handle)
+    assert told.value.error_id
+    assert told.value.execution == str(handle.name)
+    with pytest.raises(Internal):
+        await handle.snapshot()
+    for late in (False, True):
+        with pytest.raises(Internal):
+            await within(all_of(handle, late=late))
+
+
+async def all_of(handle: ExecutionHandle, *, late: bool) -> list[Event]:
+    return [event async for event in handle.events(late=late)]
+
+
+@pytest.mark.parametrize("end", ["restart", "delete_session", "delete_runtime"])
+async def test_ends_of_what_waits_that_cannot_be_written_hold_nothing_up(
+    place: Place, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    running = await place.running("hold")
+    waiting = [await place.start("print never"), await place.start("print never")]
+    with monkeypatch.context() as patch:
+        patch.setattr(ExecutionLog, "finish", broken)
+        target = place.runtime if end == "delete_runtime" else place.session()
+        await within(getattr(place.house, end)(target))
+        for handle in (running, *waiting):
+            await no_end_of(handle)
+    await within(place.house.close())
+    async with House(settings=settings(place.house.state_dir)) as house:
+        assert (await house.get_execution(str(running.name))).outcome is Outcome.RUNTIME_LOST
+        for handle in waiting:
+            assert (await house.get_execution(str(handle.name))).outcome is Outcome.NEVER_STARTED
+
+
+async def test_an_end_that_can_be_written_the_second_time(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await place.running("hold")
+    waiting = await place.start("print never")
+    finish = ExecutionLog.finish
+
+    def once(self: ExecutionLog, result: ExecuteCodeResult) -> FinishedEvent:
+        monkeypatch.setattr(ExecutionLog, "finish", finish)
+        raise OSError(errno.EIO, "the disk was broken for a moment")
+
+    monkeypatch.setattr(ExecutionLog, "finish", once)
+    await within(place.house.delete_session(place.session()))
+    result = await within(waiting)
+    assert (result.outcome, reason(result)) == (Outcome.NEVER_STARTED, EndReason.SESSION_DELETED)
+
+
+async def test_what_fails_before_the_code_is_sent_never_started(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "__init__", broken)
+        handle = await place.start("print never")
+        result = await within(handle)
+    assert (result.outcome, reason(result)) == (Outcome.NEVER_STARTED, EndReason.RUNTIME_LOST)
+    assert metadata(result)["errorId"]
+    assert kinds(await within(all_of(handle, late=True)))[-1] == "finished"
+    assert notices(await place.run("print on")) == [NoticeReason.FRESH_KERNEL]
+
+
+async def test_what_fails_before_the_code_is_sent_keeps_no_reader(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(FileWatch, "look", broken)
+        handle = await place.start("print never")
+        await within(handle)
+        assert kinds(await within(all_of(handle, late=True)))[-1] == "finished"

@@ -22,7 +22,10 @@ from cellhouse.model import (
     Usage,
     rfc3339,
 )
+from cellhouse.runtime.logs import logger
 from cellhouse.runtime.outcome import Asked, Verdict
+
+_logger = logger()
 
 
 class Stage(Enum):
@@ -138,8 +141,16 @@ class Execution:
             self.settled = True
         return self.recorder.captured()
 
-    def give_up(self) -> None:
-        """No end could be written: whoever waits is let go, and finds none."""
+    def seal(self) -> None:
+        """Nothing late will come: its readers are let go. Its end is on record, or never will be by us."""
+        try:
+            self.log.seal()
+        except OSError:
+            _logger.exception("a log could not be closed well", execution=str(self.name))
+            self.log.seal()  # what could not be closed is gone by now
+
+    def let_go(self) -> None:
+        """Nothing more will be done for it; who waits looks into the log."""
         self.started.set()
         self.finished.set()
 

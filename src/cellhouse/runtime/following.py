@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 from cellhouse.journal import ExecutionLog, LogState
 from cellhouse.model import Event, FinishedEvent, InvalidArgument, TailFrame
+from cellhouse.runtime.once import no_end
 
 PAGE = 256
 
@@ -32,6 +33,8 @@ async def follow(
             shown = frame
             yield frame
             continue
-        if log.closed or (log.state is LogState.FINISHED and not late):
+        if log.state is LogState.FINISHED and (log.closed or not late):
             return
+        if log.closed:
+            raise no_end(log)
         await log.wait(after)

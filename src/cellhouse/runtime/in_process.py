@@ -36,7 +36,7 @@ from cellhouse.runtime.execution import Execution
 from cellhouse.runtime.following import follow
 from cellhouse.runtime.host import Submitted
 from cellhouse.runtime.launching import KernelLauncher
-from cellhouse.runtime.once import code_digest, find_log, known_execution, recorded_result
+from cellhouse.runtime.once import code_digest, find_log, known_execution, no_end, recorded_result
 from cellhouse.runtime.outcome import Ending
 from cellhouse.runtime.session import Session
 from cellhouse.runtime.session_log import SessionLog
@@ -212,6 +212,8 @@ class InProcessHost:
         log = self._log_of(name)
         session = self._sessions.get(name.session)
         result = recorded_result(log, session.late_output(log.uid) if session is not None else None)
+        if result is None and log.closed:
+            raise no_end(log)
         if result is None:
             raise Unavailable(f"{name} is ending; try again", reason=CallReason.TRY_AGAIN)
         return result

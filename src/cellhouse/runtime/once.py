@@ -2,16 +2,22 @@
 
 import hashlib
 
-from cellhouse.journal import ExecutionLog, Journal, Tombstone
+from cellhouse.journal import ExecutionLog, Journal, LogState, Tombstone
 from cellhouse.model import (
     AlreadyExists,
     CallReason,
+    CellhouseError,
     ExecuteCodeRequest,
     ExecuteCodeResult,
     ExecutionName,
+    Internal,
     Late,
     NotFound,
+    Unavailable,
 )
+from cellhouse.runtime.logs import logger
+
+_logger = logger()
 
 
 def code_digest(code: str) -> str:
@@ -51,6 +57,18 @@ def recorded_result(log: ExecutionLog, late: Late | None = None) -> ExecuteCodeR
         return None
     late = late or log.late()
     return result if late is None else result.model_copy(update={"late": late})
+
+
+def no_end(log: ExecutionLog) -> CellhouseError:
+    """Why a log that nobody writes any more tells of no end."""
+    if log.state is LogState.ABANDONED:
+        return Unavailable(f"{log.name}: the house was closed", reason=CallReason.SHUTTING_DOWN)
+    error = Internal(
+        f"{log.name} has no end on record, for it could not be written; the next start of the service writes it",
+        execution=log.name,
+    )
+    _logger.error("an execution without an end was asked for", execution=log.name, error_id=error.error_id)
+    return error
 
 
 def find_log(journal: Journal, name: ExecutionName) -> ExecutionLog:

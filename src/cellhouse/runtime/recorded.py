@@ -9,11 +9,10 @@ from cellhouse.model import (
     ExecuteCodeResult,
     ExecutionName,
     FailedPrecondition,
-    Internal,
     TailFrame,
 )
 from cellhouse.runtime.following import follow
-from cellhouse.runtime.once import find_log, recorded_result
+from cellhouse.runtime.once import find_log, no_end, recorded_result
 
 
 class Recorded:
@@ -31,10 +30,10 @@ class Recorded:
         return await self.wait(name)
 
     async def wait(self, name: ExecutionName) -> ExecuteCodeResult:
-        result = recorded_result(find_log(self._journal, name))
+        log = find_log(self._journal, name)
+        result = recorded_result(log)
         if result is None:
-            # Recovery ends every record that a dead owner left open, so this one breaks a promise of ours.
-            raise Internal(f"{name} has no end though nothing runs it")
+            raise no_end(log)
         return result
 
     async def cancel(self, name: ExecutionName) -> None:

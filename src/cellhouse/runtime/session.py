@@ -27,6 +27,7 @@ from cellhouse.model import (
     mint_uid,
     rfc3339,
 )
+from cellhouse.runtime.ends import end_after_failure, end_unstarted, ending_reason
 from cellhouse.runtime.execution import Execution, Stage
 from cellhouse.runtime.late import LateRoutes
 from cellhouse.runtime.logs import logger
@@ -142,7 +143,7 @@ class Session:
         """Take its place in the queue; a session that is ending ends it at once."""
         self._queue.append(execution)
         if self._closing is not None:
-            self._flush_queue(_ending_reason(self._closing), self._closing_text, SessionState.GONE)
+            self._flush_queue(ending_reason(self._closing), self._closing_text, SessionState.GONE)
         self._rouse()
 
     def interrupt(self) -> bool:
@@ -179,18 +180,18 @@ class Session:
             return
         self._reset_because = "the session was restarted by a caller"
         self._reset_done.clear()
+        self._rouse()
         self._flush_queue(EndReason.SESSION_RESET, self._reset_because, SessionState.RESET)
         self._end_current(Ending.RESTART, "")
-        self._rouse()
         await self._reset_done.wait()
 
     async def close(self, ending: Ending, text: str) -> None:
         """End everything; the session is gone afterwards. May be called twice."""
         if self._closing is None:
             self._closing, self._closing_text = ending, text
-            self._flush_queue(_ending_reason(ending), text, SessionState.GONE)
-            self._end_current(ending, text)
             self._rouse()
+            self._flush_queue(ending_reason(ending), text, SessionState.GONE)
+            self._end_current(ending, text)
         await asyncio.wait([self._worker])
 
     # the worker
@@ -207,7 +208,7 @@ class Session:
         finally:
             if self._closing is None:
                 self._closing, self._closing_text = Ending.RUNTIME_LOST, "the session's task was ended"
-            self._flush_queue(_ending_reason(self._closing), self._closing_text, SessionState.GONE)
+            self._flush_queue(ending_reason(self._closing), self._closing_text, SessionState.GONE)
             await self._lose_kernel("")
             self._reset_done.set()
 
@@ -263,13 +264,14 @@ class Session:
                 on_verdict=self._verdict_given,
             )
             verdict = await self._active.to_its_end()
+            if not execution.settled:
+                execution.seal()
             self.execution_count = execution.execution_count or self.execution_count
             if verdict.kernel_lost:
                 await self._lose_kernel(_because(verdict))
-        except Exception:
+        except Exception as error:
             # One execution whose end could not be written must not take the session's others with it.
-            _logger.exception("an execution has no end on record", execution=str(execution.name))
-            execution.give_up()
+            end_after_failure(execution, error)
             await self._lose_kernel("the service failed while the last execution ran")
         finally:
             self._current = self._active = None
@@ -365,7 +367,7 @@ class Session:
         ending = execution.asked.ending or Ending.RUNTIME_LOST
         state = SessionState.RESET if ending is Ending.RESTART else SessionState.GONE
         text = execution.asked.ending_text or "ended before it started"
-        self._end_unstarted(execution, _ending_reason(ending), text, state)
+        self._end_unstarted(execution, ending_reason(ending), text, state)
 
     def _flush_queue(self, reason: str, text: str, state: SessionState, **metadata: str) -> None:
         while self._queue:
@@ -374,22 +376,12 @@ class Session:
     def _end_unstarted(
         self, execution: Execution, reason: str, text: str, state: SessionState, **metadata: str
     ) -> None:
-        execution.freeze(never_started(reason, text, state, **metadata))
-        execution.log.seal()
+        end_unstarted(execution, never_started(reason, text, state, **metadata))
 
     def _rouse(self) -> None:
         self._wake.set()
         if self._kernel is not None and self._current is None:
             self._kernel.wake()
-
-
-def _ending_reason(ending: Ending) -> EndReason:
-    return {
-        Ending.RESTART: EndReason.SESSION_RESET,
-        Ending.DELETE_SESSION: EndReason.SESSION_DELETED,
-        Ending.DELETE_RUNTIME: EndReason.RUNTIME_DELETED,
-        Ending.RUNTIME_LOST: EndReason.RUNTIME_LOST,
-    }[ending]
 
 
 def _because(verdict: Verdict) -> str:

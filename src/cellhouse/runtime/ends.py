@@ -1,0 +1,72 @@
+"""Ends that are no run's: of what never started, and of what the house itself fails."""
+
+from cellhouse.model import (
+    EndReason,
+    ErrorInfo,
+    ExecutionError,
+    Outcome,
+    SessionState,
+    mint_uid,
+)
+from cellhouse.runtime.execution import Execution, Stage
+from cellhouse.runtime.logs import logger
+from cellhouse.runtime.outcome import Ending, Verdict, never_started
+
+_logger = logger()
+
+
+def end_unstarted(execution: Execution, verdict: Verdict) -> None:
+    """Write the end of one whose code was never sent. Never raises: a broken disk must not keep others from theirs."""
+    try:
+        execution.freeze(verdict)
+    except Exception as error:
+        end_after_failure(execution, error, verdict)
+    else:
+        execution.seal()
+
+
+def end_after_failure(execution: Execution, error: Exception, verdict: Verdict | None = None) -> None:
+    """Log our failure and end what it hit, with the verdict that it has already or one that tells of the failure.
+
+    Never raises. Where no end can be written, whoever waits is told so (INTERNAL), and the next owner of the
+    journal writes it.
+    """
+    name, error_id = str(execution.name), mint_uid()
+    _logger.error("an execution failed in the house", execution=name, error_id=error_id, exc_info=error)
+    verdict = verdict or _our_fault(execution, error, error_id)
+    for freeze in (execution.freeze, execution.freeze_without_output):
+        if execution.stage is Stage.FINISHED:
+            break
+        try:
+            freeze(verdict)
+        except Exception:
+            _logger.exception("its end could not be written", execution=name, error_id=error_id)
+    execution.seal()
+    execution.let_go()
+
+
+def ending_reason(ending: Ending) -> EndReason:
+    """The reason in the results of those whom it ends."""
+    return {
+        Ending.RESTART: EndReason.SESSION_RESET,
+        Ending.DELETE_SESSION: EndReason.SESSION_DELETED,
+        Ending.DELETE_RUNTIME: EndReason.RUNTIME_DELETED,
+        Ending.RUNTIME_LOST: EndReason.RUNTIME_LOST,
+    }[ending]
+
+
+def _our_fault(execution: Execution, error: Exception, error_id: str) -> Verdict:
+    sent = execution.log.sent
+    text = (
+        f"the service failed {'while the code ran' if sent else 'before the code was sent'} "
+        f"({type(error).__name__}); errorId {error_id} is in its log"
+    )
+    if not sent:
+        return never_started(EndReason.RUNTIME_LOST, text, SessionState.RESET, errorId=error_id)
+    return Verdict(
+        Outcome.RUNTIME_LOST,
+        SessionState.RESET,
+        ExecutionError(name="RuntimeLost", value=text),
+        ErrorInfo(reason=EndReason.RUNTIME_LOST, metadata={"errorId": error_id, "mayHaveRun": "true"}),
+        kernel_lost=True,
+    )
