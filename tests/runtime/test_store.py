@@ -264,7 +264,7 @@ def test_embedded_houses_have_directories_of_their_own(
     assert first != second
     assert (first.stat().st_mode & 0o777) == 0o700
     # Those that ended long ago go, whatever is in them; one that somebody still has stays.
-    fill(first / "content", outside, depth=DEPTH)
+    fill(first / "content", outside)
     (second / "journal").mkdir()
     with (second / "journal" / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
