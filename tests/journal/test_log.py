@@ -5,15 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from cellhouse.files import MAX_RECORD_BYTES
 from cellhouse.journal import ExecutionLog, Journal, LogState
 from cellhouse.model import (
+    DropReason,
     Event,
     FinishedEvent,
     Late,
     LateEvent,
     NotFound,
+    NoticeReason,
+    Outcome,
     QueuedEvent,
     RetentionLimits,
+    RichOutput,
     StreamEvent,
     TailFrame,
 )
@@ -284,3 +289,36 @@ async def test_files_are_private(journal: Journal, directory: Path) -> None:
     assert directory.stat().st_mode & 0o777 == 0o700
     assert record_file(directory, log.uid).stat().st_mode & 0o777 == 0o600
     log.finish(ok(log))
+
+
+async def test_a_result_longer_than_a_record_is_shortened_and_says_so(tmp_path: Path) -> None:
+    async with opened(tmp_path / "journal") as journal:
+        log = await journal.begin(start("id"))
+        chars = MAX_RECORD_BYTES // 4
+        made = log.finish(ok(log, stdout="\N{EURO SIGN}" * chars, stderr="line\n" * (chars // 5)))
+        result = made.result
+        assert log.finished == result
+        assert [notice.reason for notice in result.notices or ()] == [NoticeReason.RESULT_LIMIT]
+        assert str(MAX_RECORD_BYTES) in (result.notices or ())[0].text
+        assert result.outcome is Outcome.OK
+        assert result.truncation is not None
+        cut = result.truncation.stdout
+        assert cut is not None
+        assert (cut.total_chars, cut.omitted_chars) == (chars, chars - (1 << 20))
+        assert f"{cut.omitted_chars} characters" in result.stdout
+        assert result.truncation.stderr is not None
+        assert len(result.stdout) >= 1 << 20
+
+
+async def test_a_result_with_a_list_longer_than_a_record_is_shortened(tmp_path: Path) -> None:
+    async with opened(tmp_path / "journal") as journal:
+        log = await journal.begin(start("id"))
+        names = tuple(f"a/{'n' * 250}{number}" for number in range(64))
+        outputs = tuple(
+            RichOutput(index=index, mime_types=names, size_bytes=1, file_path="p") for index in range(5_000)
+        )
+        result = log.finish(ok(log, rich_outputs_dropped=True, rich_outputs=outputs)).result
+        last = result.rich_outputs[-1]
+        assert last.error_info is not None
+        assert last.error_info.reason == DropReason.TOO_MANY_OUTPUTS
+        assert int(last.error_info.metadata["omittedOutputs"]) + len(result.rich_outputs) - 1 == len(outputs)

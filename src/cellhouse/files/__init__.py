@@ -10,6 +10,7 @@ from cellhouse.files.errors import (
     NotRecords,
     NotRegularFile,
     PathEscapes,
+    RecordTooLong,
     disk_full_named,
     is_disk_full,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "NotRegularFile",
     "PathEscapes",
     "RecordReader",
+    "RecordTooLong",
     "RecordWriter",
     "Scan",
     "ScanEntry",

@@ -7,6 +7,7 @@ FileError
 ├── FileTooLarge     the file has more bytes than the reader may take
 ├── FileBusy         somebody holds a lease that would make us wait
 └── NotRecords       the file does not begin as a record file does
+RecordTooLong (a ValueError)   one record can't hold that much
 DiskFull (an OSError)   no space, or the quota is used up
 """
 
@@ -48,6 +49,10 @@ class FileBusy(FileError):
 
 class NotRecords(FileError):
     """The file lacks the mark that every record file begins with."""
+
+
+class RecordTooLong(ValueError):
+    """The payload of a record is longer than one may be; nothing was written."""
 
 
 class DiskFull(OSError):

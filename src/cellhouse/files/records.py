@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
-from cellhouse.files.errors import DiskFull, NotRecords, disk_full_named, is_disk_full
+from cellhouse.files.errors import DiskFull, NotRecords, RecordTooLong, disk_full_named, is_disk_full
 
 MAGIC = b"CELLREC1"
 HEADER_BYTES = 8
@@ -27,7 +27,7 @@ _LENGTH = struct.Struct("<I")
 def frame(payload: bytes) -> bytes:
     """A payload as it stands in a record file."""
     if not 0 < len(payload) <= MAX_RECORD_BYTES:
-        raise ValueError(f"a record has 1 to {MAX_RECORD_BYTES} bytes, not {len(payload)}; split it")
+        raise RecordTooLong(f"a record has 1 to {MAX_RECORD_BYTES} bytes, not {len(payload)}; split it")
     length = _LENGTH.pack(len(payload))
     return b"".join((length, _LENGTH.pack(zlib.crc32(payload, zlib.crc32(length))), payload))
 

@@ -6,23 +6,17 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
-from cellhouse.files import DiskFull, RecordReader, RecordWriter
+from cellhouse.files import MAX_RECORD_BYTES, DiskFull, RecordReader, RecordTooLong, RecordWriter
 from cellhouse.journal.entries import StartRecord
 from cellhouse.journal.followers import Followers
 from cellhouse.journal.home import LogHome, LogState
 from cellhouse.journal.layout import TextName
 from cellhouse.journal.paging import TextPage
-from cellhouse.journal.payloads import (
-    EVENT_HEAD_BYTES,
-    SENT,
-    encode_event,
-    encode_note,
-    event_head,
-)
+from cellhouse.journal.payloads import EVENT_HEAD_BYTES, SENT, encode_event, encode_note, event_head
 from cellhouse.journal.reading import events_after, evicted, notes_of, start_of
 from cellhouse.journal.reserve import END_BYTES, Slot
 from cellhouse.journal.scan import LogFacts, read_finished
-from cellhouse.journal.shorten import fit_into
+from cellhouse.journal.shorten import TOO_LONG, fit_into
 from cellhouse.journal.spill import SpillBudget, SpillWriter
 from cellhouse.journal.texts import late_of, text_page
 from cellhouse.model import (
@@ -35,8 +29,8 @@ from cellhouse.model import (
     rfc3339,
 )
 
-# What the reserve has to hold besides the result: the event around it.
-_BESIDE_RESULT = 1_024
+# What a record has to hold besides the result: the event around it, and its head.
+_BESIDE_RESULT = 1_024 + EVENT_HEAD_BYTES
 
 
 class ExecutionLog:
@@ -214,15 +208,16 @@ class ExecutionLog:
     def finish(self, result: ExecuteCodeResult) -> FinishedEvent:
         """Freeze the result, exactly once; the event as recorded.
 
-        On a full disk it goes into the room that was kept for it in the reserve: shortened, with a notice that says so.
+        Shortened, with a notice that says so, on a full disk (it goes into the room that was kept for it in the reserve)
+        and where it is longer than a record can be.
         """
         writer = self._open_writer("finish")
         try:
-            made, offset = self._record(FinishedEvent(result=result), writer.append_final)
+            made, offset = self._record_end(writer, result)
             self._facts.finished_at = offset
         except DiskFull:
-            room = END_BYTES - EVENT_HEAD_BYTES - _BESIDE_RESULT
-            made, _ = self._record(FinishedEvent(result=fit_into(result, room)), self._write_to_reserve)
+            small = fit_into(result, END_BYTES - _BESIDE_RESULT)
+            made, _ = self._record(FinishedEvent(result=small), self._write_to_reserve)
         if not isinstance(made, FinishedEvent):
             raise TypeError("stamping changed the kind of an event")
         self._facts.finished_seq = made.seq
@@ -235,6 +230,13 @@ class ExecutionLog:
         self.release()
         self._home.finished(self, made)
         return made
+
+    def _record_end(self, writer: RecordWriter, result: ExecuteCodeResult) -> tuple[Event, int]:
+        try:
+            return self._record(FinishedEvent(result=result), writer.append_final)
+        except RecordTooLong:
+            small = fit_into(result, MAX_RECORD_BYTES - _BESIDE_RESULT, TOO_LONG)
+            return self._record(FinishedEvent(result=small), writer.append_final)
 
     def _write_to_reserve(self, payload: bytes) -> tuple[int, int]:
         slot, self._slot = self._slot, None

@@ -1,5 +1,8 @@
-"""A result made small enough for the room that was kept for it on a full disk, telling what was left out."""
+"""A result made small enough for the room that there is for it, telling what was left out."""
 
+from typing import Final, NamedTuple
+
+from cellhouse.files import MAX_RECORD_BYTES
 from cellhouse.journal.excerpt import join, split
 from cellhouse.model import (
     DropReason,
@@ -14,21 +17,41 @@ from cellhouse.model import (
 )
 
 # Tried in this order: characters of each text, entries of each list.
-_STEPS = ((4_096, 200), (1_024, 50), (256, 10), (64, 1), (0, 0))
+_STEPS = ((1_048_576, 10_000), (65_536, 1_000), (4_096, 200), (1_024, 50), (256, 10), (64, 1), (0, 0))
 _METADATA_CHARS = 256
 _NOTICE_CHARS = 256
 
 
-def fit_into(result: ExecuteCodeResult, room: int) -> ExecuteCodeResult:
-    """The same end with less output, at most `room` bytes of JSON; a notice DISK_FULL says so."""
+class Cause(NamedTuple):
+    """Why a result is shortened: what its notice says, and the reason that stands for rich outputs left out."""
+
+    reason: NoticeReason
+    drop: DropReason
+    text: str
+
+
+DISK_FULL: Final = Cause(
+    NoticeReason.DISK_FULL,
+    DropReason.DISK_FULL,
+    "the journal's disk was full when this result was recorded",
+)
+TOO_LONG: Final = Cause(
+    NoticeReason.RESULT_LIMIT,
+    DropReason.TOO_MANY_OUTPUTS,
+    f"this result was longer than a record of the journal, which takes {MAX_RECORD_BYTES} bytes",
+)
+
+
+def fit_into(result: ExecuteCodeResult, room: int, cause: Cause = DISK_FULL) -> ExecuteCodeResult:
+    """The same end with less output, at most `room` bytes of JSON; a notice says so."""
     for chars, entries in _STEPS:
-        small = _shortened(result, chars, entries)
+        small = _shortened(result, chars, entries, cause)
         if len(small.to_json().encode()) <= room:
             return small
     raise ValueError(f"a result without any output still has more than {room} bytes; its names are too long")
 
 
-def _shortened(result: ExecuteCodeResult, chars: int, entries: int) -> ExecuteCodeResult:
+def _shortened(result: ExecuteCodeResult, chars: int, entries: int, cause: Cause) -> ExecuteCodeResult:
     cut = result.truncation or Truncation()
     stdout, stdout_cut = _text(result.stdout, cut.stdout, chars, f"{result.execution}/stdout")
     stderr, stderr_cut = _text(result.stderr, cut.stderr, chars, f"{result.execution}/stderr")
@@ -42,7 +65,9 @@ def _shortened(result: ExecuteCodeResult, chars: int, entries: int) -> ExecuteCo
         Notice(reason=notice.reason, text=notice.text[:_NOTICE_CHARS])
         for notice in (result.notices or ())[:entries]
     ]
-    notices.append(Notice(reason=NoticeReason.DISK_FULL, text=_told(result, entries)))
+    notices.append(
+        Notice(reason=cause.reason, text=f"{cause.text}, so it was shortened further{_told(result, entries)}")
+    )
     info = result.outcome_info
     if info is not None:
         kept = {key: text[:_METADATA_CHARS] for key, text in list(info.metadata.items())[: max(entries, 10)]}
@@ -57,7 +82,7 @@ def _shortened(result: ExecuteCodeResult, chars: int, entries: int) -> ExecuteCo
             "truncation": truncation
             if any(part is not None for part in truncation.__dict__.values())
             else None,
-            "rich_outputs": _rich(result.rich_outputs, entries),
+            "rich_outputs": _rich(result.rich_outputs, entries, cause.drop),
             "artifacts": artifacts,
             "notices": tuple(notices),
             "outcome_info": info,
@@ -75,8 +100,7 @@ def _told(result: ExecuteCodeResult, entries: int) -> str:
         )
         if len(found or ()) > entries
     ]
-    more = f"; left out besides: {', '.join(left_out)}" if left_out else ""
-    return f"the journal's disk was full when this result was recorded, so its texts were shortened further{more}"
+    return f"; left out besides: {', '.join(left_out)}" if left_out else ""
 
 
 def _text(text: str, cut: TextCut | None, chars: int, pointer: str) -> tuple[str, TextCut | None]:
@@ -129,11 +153,11 @@ def _error(
     )
 
 
-def _rich(outputs: tuple[RichOutput, ...], entries: int) -> tuple[RichOutput, ...]:
+def _rich(outputs: tuple[RichOutput, ...], entries: int, drop: DropReason) -> tuple[RichOutput, ...]:
     """The first outputs, and one entry that stands for the rest. Names of MIME types are bounded where they are made."""
     if len(outputs) <= entries:
         return outputs
     kept = outputs[: max(0, entries - 1)]
-    info = ErrorInfo(reason=DropReason.DISK_FULL, metadata={"omittedOutputs": str(len(outputs) - len(kept))})
+    info = ErrorInfo(reason=drop, metadata={"omittedOutputs": str(len(outputs) - len(kept))})
     first = outputs[len(kept)]
     return (*kept, RichOutput(index=first.index, mime_types=first.mime_types[:1], error_info=info))

@@ -12,8 +12,8 @@ GIB: Final = 1024 * MIB
 
 # One message of a kernel. Native kernels drop a bigger one at the source; others lose their kernel.
 MESSAGE_BYTES: Final = 128 * MIB
-# The most that a caller may ask for as outputLimit: a result has to stay one document.
-OUTPUT_LIMIT_MAX: Final = 16 * MIB
+# The most that a caller may ask for as outputLimit: a result has to stay one document, and one record of the journal.
+OUTPUT_LIMIT_MAX: Final = 4 * MIB
 
 
 def _positive(limits: Any) -> None:
