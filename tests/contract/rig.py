@@ -325,8 +325,9 @@ def _no_constant(name: str) -> object:
 _LIVE = {SessionState.PRESERVED}
 _DEAD = {SessionState.RESET, SessionState.GONE}
 _STATES: dict[Outcome, set[SessionState]] = {
-    Outcome.OK: _LIVE,
-    Outcome.ERROR: _LIVE,
+    Outcome.OK: _LIVE
+    | {SessionState.RESET},  # the kernel was lost in taking back what held for this one only
+    Outcome.ERROR: _LIVE | {SessionState.RESET},
     Outcome.INTERRUPTED: _LIVE | {SessionState.RESET},
     Outcome.TIMED_OUT: _LIVE | {SessionState.RESET},
     Outcome.EXITED: _DEAD,

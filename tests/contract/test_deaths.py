@@ -173,7 +173,10 @@ async def test_death_while_the_variables_of_an_execution_are_put_back(own_fake: 
     (old,) = own_fake.kernels
     assert isinstance(old, FakeKernel)
     old.plays_silent = True
-    assert (await own_fake.run("", script, environment={"A": "b"})).result.outcome is Outcome.OK
+    told = await own_fake.run("", script, environment={"A": "b"})
+    assert told.result.outcome is Outcome.OK
+    assert told.result.session_state is SessionState.RESET
+    assert told.notices == ["OPTION_NOT_SUPPORTED"]
     fresh = await own_fake.run("", script)
     assert fresh.result.outcome is Outcome.OK
     assert fresh.notices == ["FRESH_KERNEL"]
