@@ -2,10 +2,12 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cellhouse import House
+from cellhouse.files import Snapshot
 from cellhouse.kernel import KernelStartFailed
 from cellhouse.model import (
     EndReason,
@@ -16,6 +18,8 @@ from cellhouse.model import (
     SessionLimits,
     SessionState,
 )
+from cellhouse.runtime.files import FileWatch
+from cellhouse.runtime.run import Run
 from tests.runtime.support import FakeWorld, Place, new_place, notices, reason, settings, within
 
 
@@ -294,3 +298,51 @@ async def test_a_restart_in_the_moment_in_which_the_kernel_is_there(place: Place
         (Outcome.INTERRUPTED, EndReason.SESSION_RESET),
     ]
     assert (await place.run("print on")).stdout == "on\n"
+
+
+# A death that is seen late
+
+
+async def test_a_death_while_files_are_compared_ends_what_waited(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comparing, may_end = asyncio.Event(), asyncio.Event()
+    made_since = FileWatch.made_since
+
+    async def slowly(self: FileWatch, before: Snapshot) -> Any:
+        comparing.set()
+        await may_end.wait()
+        return await made_since(self, before)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileWatch, "made_since", slowly)
+        first = await place.start("set x 1")
+        await within(comparing.wait())
+        waiting = [await place.start("get x"), await place.start("print never")]
+        place.kernel.die(signal=9)
+        may_end.set()
+        assert (await within(first)).outcome is Outcome.OK
+    # Whoever saw that end knows what it asks for.
+    afterwards = await place.start("print on")
+    for handle in waiting:
+        result = await within(handle)
+        assert (result.outcome, reason(result)) == (Outcome.NEVER_STARTED, EndReason.SESSION_RESET)
+        assert result.session_state is SessionState.RESET
+    result = await within(afterwards)
+    assert (result.stdout, notices(result)) == ("on\n", [NoticeReason.FRESH_KERNEL])
+
+
+async def test_a_failure_of_ours_ends_what_waited(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    await place.run("set x 1")
+    init = Run.__init__
+
+    def once(*_: object, **__: object) -> None:
+        monkeypatch.setattr(Run, "__init__", init)
+        raise RuntimeError("broken for a moment")
+
+    monkeypatch.setattr(Run, "__init__", once)
+    failed, waiting = await place.start("print never"), await place.start("get x")
+    assert (await within(failed)).outcome is Outcome.NEVER_STARTED
+    result = await within(waiting)
+    assert (result.outcome, reason(result)) == (Outcome.NEVER_STARTED, EndReason.SESSION_RESET)
+    assert notices(await place.run("print on")) == [NoticeReason.FRESH_KERNEL]

@@ -1,5 +1,6 @@
 """Ends that are no run's: of what never started, and of what the house itself fails."""
 
+from cellhouse.kernel import KernelStartFailed
 from cellhouse.model import (
     EndReason,
     ErrorInfo,
@@ -53,6 +54,16 @@ def ending_reason(ending: Ending) -> EndReason:
         Ending.DELETE_RUNTIME: EndReason.RUNTIME_DELETED,
         Ending.RUNTIME_LOST: EndReason.RUNTIME_LOST,
     }[ending]
+
+
+def because(verdict: Verdict) -> str:
+    """What they are told who waited behind the one that ended like this."""
+    return f"the kernel was lost: {verdict.error.value if verdict.error else verdict.outcome}"
+
+
+def log_of(error: KernelStartFailed) -> str:
+    """What the kernel wrote that did not start, as the end of a sentence."""
+    return f"; it wrote: {error.log[-2000:]}" if error.log else ""
 
 
 def _our_fault(execution: Execution, error: Exception, error_id: str) -> Verdict:

@@ -27,7 +27,7 @@ from cellhouse.model import (
     mint_uid,
     rfc3339,
 )
-from cellhouse.runtime.ends import end_after_failure, end_unstarted, ending_reason
+from cellhouse.runtime.ends import because, end_after_failure, end_unstarted, ending_reason, log_of
 from cellhouse.runtime.execution import Execution, Stage
 from cellhouse.runtime.late import LateRoutes
 from cellhouse.runtime.logs import logger
@@ -78,6 +78,7 @@ class Session:
         self._kernel_name = kernel_name
         self._make_kernel = make_kernel
         self._queue: deque[Execution] = deque()
+        self._behind: frozenset[str] = frozenset()
         self._current: Execution | None = None
         self._active: Run | None = None
         self._kernel: Kernel | None = None
@@ -231,7 +232,7 @@ class Session:
             await self._heard(item)
 
     async def _catch_up(self, kernel: Kernel) -> None:
-        """A kernel may have died a moment ago: then what was submitted since gets a fresh one."""
+        """A kernel may have died a moment ago: then what was submitted after the last end gets a fresh one."""
         for _ in range(CATCH_UP_ITEMS):
             item = await kernel.receive(0)
             if item is None or self._kernel is None:
@@ -268,11 +269,15 @@ class Session:
                 execution.seal()
             self.execution_count = execution.execution_count or self.execution_count
             if verdict.kernel_lost:
-                await self._lose_kernel(_because(verdict))
+                await self._lose_kernel(because(verdict))
         except Exception as error:
-            # One execution whose end could not be written must not take the session's others with it.
+            # One execution whose end could not be written must not take the session with it.
+            if execution.stage is not Stage.FINISHED:
+                self._behind = frozenset(waiting.uid for waiting in self._queue)
             end_after_failure(execution, error)
-            await self._lose_kernel("the service failed while the last execution ran")
+            how = "the service failed while the last execution ran"
+            await self._lose_kernel(how)
+            self._end_behind(how)
         finally:
             self._current = self._active = None
             self.last_used = self.clock.monotonic()
@@ -283,6 +288,12 @@ class Session:
             await self._catch_up(self._kernel)
         if self._kernel is not None:
             return self._kernel
+        if self._ended_meanwhile(execution):
+            return None
+        if execution.uid in self._behind:
+            self._queue.appendleft(execution)
+            self._end_behind(self._fresh_because)
+            return None
         self._starting = asyncio.get_running_loop().create_task(self._make_kernel())
         try:
             self._kernel = await self._starting
@@ -293,7 +304,7 @@ class Session:
             return None
         except KernelStartFailed as error:
             self.log.write("start", f"{error}\n{error.log}")
-            text = f"{error}{_log_of(error)}"
+            text = f"{error}{log_of(error)}"
             metadata = {"log": error.log[-4096:]} if error.log else {}
             self._end_unstarted(
                 execution, EndReason.KERNEL_START_FAILED, text, SessionState.RESET, **metadata
@@ -347,11 +358,19 @@ class Session:
 
     def _verdict_given(self, verdict: Verdict) -> None:
         """Whoever sees this end may submit anew at once: only what waits now ends with the lost kernel."""
+        self._behind = frozenset(execution.uid for execution in self._queue)
         if not verdict.kernel_lost or self._closing is not None:
             return
         gone = verdict.session_state is SessionState.GONE
         reason = EndReason.RUNTIME_LOST if gone else EndReason.SESSION_RESET
-        self._flush_queue(reason, _because(verdict), SessionState.GONE if gone else SessionState.RESET)
+        self._flush_queue(reason, because(verdict), SessionState.GONE if gone else SessionState.RESET)
+
+    def _end_behind(self, text: str) -> None:
+        """The kernel was lost after an end had been decided: what waited then had counted on that kernel."""
+        behind = [execution for execution in self._queue if execution.uid in self._behind]
+        for execution in behind:
+            self._queue.remove(execution)
+            self._end_unstarted(execution, EndReason.SESSION_RESET, text, SessionState.RESET)
 
     def _end_current(self, ending: Ending, text: str) -> None:
         if self._current is None:
@@ -382,11 +401,3 @@ class Session:
         self._wake.set()
         if self._kernel is not None and self._current is None:
             self._kernel.wake()
-
-
-def _because(verdict: Verdict) -> str:
-    return f"the kernel was lost: {verdict.error.value if verdict.error else verdict.outcome}"
-
-
-def _log_of(error: KernelStartFailed) -> str:
-    return f"; it wrote: {error.log[-2000:]}" if error.log else ""
