@@ -1,0 +1,23 @@
+"""The most memory that this process held, as Linux counts it: no peak falls between two looks."""
+
+from pathlib import Path
+
+_RESET_PEAK = "5"
+
+
+def reset_peak() -> int:
+    """Begin anew; the resident bytes now."""
+    Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
+    return _status("VmRSS")
+
+
+def peak() -> int:
+    """The most resident bytes since `reset_peak` (shared mappings and files count)."""
+    return _status("VmHWM")
+
+
+def _status(name: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"/proc/self/status has no {name}; the bench needs Linux with it")

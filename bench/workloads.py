@@ -1,0 +1,94 @@
+"""What is run: the same code on every side, and what of it has to arrive."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+BLOCK_BYTES = 10_000_000
+LINE_BYTES = 50
+HTML_ROW = '<tr class="r"><td>42</td><td>café &amp; crème</td></tr>\n'
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One piece of code with the counts that it produces. `html` is what its last display shows in the end."""
+
+    name: str
+    code: str
+    text_bytes: int = 0
+    text_lines: int = 0
+    displays: int = 0
+    updates: int = 0
+    html: str = ""
+
+    def files(self) -> Iterator[bytes]:
+        """The files that these displays become, as nbformat outputs; a display that is updated is one file."""
+        for number in range(self.displays):
+            html = self.html if self.displays == 1 else f"<b>{number}</b>"
+            output = {"output_type": "display_data", "data": {"text/html": html}, "metadata": {}}
+            yield json.dumps(output, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def writes(blocks: int = 10) -> Workload:
+    return Workload(
+        name=f"{blocks} × 10 MB writes",
+        code=(
+            "import sys\n"
+            f"block = ('x' * {LINE_BYTES - 1} + '\\n') * {BLOCK_BYTES // LINE_BYTES}\n"
+            f"for _ in range({blocks}):\n"
+            "    sys.stdout.write(block)\n"
+            "    sys.stdout.flush()\n"
+        ),
+        text_bytes=blocks * BLOCK_BYTES,
+        text_lines=blocks * BLOCK_BYTES // LINE_BYTES,
+    )
+
+
+def prints(lines: int) -> Workload:
+    return Workload(
+        name=f"{lines:,} prints",
+        code=f"line = 'x' * {LINE_BYTES - 1}\nfor _ in range({lines}):\n    print(line)\n",
+        text_bytes=lines * LINE_BYTES,
+        text_lines=lines,
+    )
+
+
+def displays(count: int) -> Workload:
+    return Workload(
+        name=f"{count:,} displays",
+        code=(
+            "from IPython.display import display\n"
+            f"for number in range({count}):\n"
+            "    display({'text/html': f'<b>{number}</b>'}, raw=True)\n"
+        ),
+        displays=count,
+        html=f"<b>{count - 1}</b>",
+    )
+
+
+def updates(count: int) -> Workload:
+    return Workload(
+        name=f"{count:,} updates of one display",
+        code=(
+            "from IPython.display import display\n"
+            "shown = display({'text/html': '<b>0</b>'}, raw=True, display_id='progress')\n"
+            f"for number in range(1, {count + 1}):\n"
+            "    shown.update({'text/html': f'<b>{number}</b>'}, raw=True)\n"
+        ),
+        displays=1,
+        updates=count,
+        html=f"<b>{count}</b>",
+    )
+
+
+def html(megabytes: int) -> Workload:
+    rows = megabytes * 1_000_000 // len(HTML_ROW.encode())
+    return Workload(
+        name=f"{megabytes} MB of HTML",
+        code=(
+            "from IPython.display import display\n"
+            f"display({{'text/html': {HTML_ROW!r} * {rows}}}, raw=True)\n"
+        ),
+        displays=1,
+        html=HTML_ROW * rows,
+    )
