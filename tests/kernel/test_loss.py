@@ -80,6 +80,7 @@ def test_a_jump_of_any_size_is_counted_in_bounded_memory() -> None:
     assert not found._missing
 
 
+@settings(deadline=None)
 @given(st.sets(st.integers(1, 60)), st.integers(0, 2**32))
 def test_any_order_of_arrival_counts_just_what_is_missing(lost: set[int], seed: int) -> None:
     arriving = [number for number in range(1, 61) if number not in lost]

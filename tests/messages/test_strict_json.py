@@ -76,6 +76,7 @@ def test_a_large_document_with_an_invalid_long_string_is_refused() -> None:
         parse_object(b'{"a":"' + b"x" * 2_000_000 + b'\xff"}')
 
 
+@settings(deadline=None, max_examples=30)
 @given(
     st.lists(
         st.text(alphabet=st.sampled_from(['"', "\\", "\n", "u", "d", "8", "ä", "€", "😀", "x"])), min_size=1
@@ -119,6 +120,7 @@ def test_a_long_key_is_refused() -> None:
         parse_object(b'{"' + b"x" * 2_000_000 + b'": 1}')
 
 
+@settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from(['"', "\\", "\n", "u", "d", "8", "ä", "€", "😀", "x"]), min_size=0))
 def test_chunks_of_a_long_text_join_to_the_text_wherever_they_are_cut(tail: str) -> None:
     pad = "y" * (CHUNK_BYTES - random.Random(len(tail)).randrange(0, 14))
@@ -162,6 +164,7 @@ def _whole(value: object) -> object:
     return [_whole(child) for child in value] if isinstance(value, list) else value
 
 
+@settings(deadline=None)
 @given(st.dictionaries(_KEYS, _VALUES, max_size=4), st.booleans())
 def test_a_large_document_means_what_a_small_one_does(value: dict[str, object], ascii_only: bool) -> None:
     raw = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8")
@@ -171,6 +174,7 @@ def test_a_large_document_means_what_a_small_one_does(value: dict[str, object], 
         assert _whole(parse_object(raw)) == value
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_an_object_or_are_refused(raw: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:
