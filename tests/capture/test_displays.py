@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from cellhouse.capture import outputs
 from cellhouse.capture.displays import SHOWINGS, DisplayRegistry
 from cellhouse.capture.updates import AT_ONCE_BYTES
 from tests.capture.rig import (
@@ -124,6 +125,20 @@ def test_an_id_shown_very_often_is_updated_where_it_was_shown_last(tmp_path: Pat
         assert made.bundle(1)["data"]["text/html"] == "0"
         assert made.bundle(2)["data"]["text/html"] == "1"
         assert noticed(captured) == ["UNKNOWN_DISPLAY"]
+
+
+def test_of_very_many_displays_the_last_are_updated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outputs, "OWN_SHOWINGS", 3)
+    with rig(tmp_path) as made:
+        made.feed(html("0", "gone"), html("0", "twice"), html("0", "twice"), text_display("0", "text"))
+        made.feed(html("0", "last"))
+        gone, twice = made.displays.get("gone"), made.displays.get("twice")
+        assert (len(gone.showings), len(twice.showings), twice.crowded) == (0, 1, True)
+        made.clock.time += 1
+        made.feed(update(rich("1"), "gone"), update(rich("1"), "twice"), update(rich("1"), "last"))
+        captured = settled(made)
+        assert [made.bundle(index)["data"]["text/html"] for index in range(4)] == ["0", "0", "1", "1"]
+        assert ["nothing shows" in notice.text for notice in captured.notices] == [True, False]
 
 
 def test_an_unknown_id_is_a_notice_once(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from cellhouse.model import CaptureLimits, DropReason
 
 SHOWINGS: Final = 256
 """Outputs that show one display id and are updated with it; of more, the last ones."""
+OWN_SHOWINGS: Final = 20_000
+"""Outputs of one execution that are updated at all; of more, the last ones."""
 _ID_CHARS: Final = 128
 
 

@@ -1,10 +1,11 @@
 """What an execution displays: rich outputs in the ledger, text in the printer, and whatever is updated by its display id."""
 
+from collections import OrderedDict
 from typing import Final
 
 from cellhouse.capture.bundle import Bundle
 from cellhouse.capture.decode import clean, cleaned
-from cellhouse.capture.displays import SHOWINGS, Display, DisplayRegistry, Origin, Showing, bundle_note
+from cellhouse.capture.displays import OWN_SHOWINGS, Display, DisplayRegistry, Origin, Showing, bundle_note
 from cellhouse.capture.emit import Emitter
 from cellhouse.capture.ledger import Ledger
 from cellhouse.capture.printer import Printer
@@ -52,7 +53,7 @@ class Outputs:
         self._printer = printer
         self._ledger = Ledger(uid, limits, store, self._written)
         self._origin = Origin(uid, execution, sink, self._ledger)
-        self._showings: dict[Showing, None] = {}  # ours, in order
+        self._showings: OrderedDict[Showing, None] = OrderedDict()  # ours
         self._updates = Updates(limits, clock, self._rewrite)
         self.next_due = self._updates.next_due
         self.run_due = self._updates.run_due
@@ -102,6 +103,10 @@ class Outputs:
         display.show(showing)
         display.last_write = self._clock.monotonic()
         self._showings[showing] = None
+        if len(self._showings) > OWN_SHOWINGS:
+            oldest, _ = self._showings.popitem(last=False)
+            oldest.display.hide(oldest)
+            oldest.display.crowded = True
 
     def clear(self) -> None:
         """The code cleared what is shown: nothing of it can be updated any more."""
@@ -124,7 +129,7 @@ class Outputs:
         if display.crowded:
             self._tell(
                 NoticeReason.UNKNOWN_DISPLAY,
-                f"{named} is shown more than {SHOWINGS} times; the last of them were updated",
+                f"{named} is shown more often than an update reaches; the last of its outputs were updated",
             )
         if not bundle.rich:
             if bundle.plain is not None:
