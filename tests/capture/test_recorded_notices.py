@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cellhouse.capture.emit import INPUTS_BESIDE, PROMPT_CHARS, PROMPT_CHARS_BESIDE
 from tests.capture.rig import (
     display,
     long,
@@ -108,3 +109,42 @@ def test_after_settle_only_the_late_recorder_takes_more(tmp_path: Path) -> None:
         made.recorder.settle(reply_error=False)
         with pytest.raises(RuntimeError, match="late"):
             made.feed(out("x"))
+
+
+def test_a_request_for_input_is_an_event_and_a_long_prompt_says_that_it_is_cut(tmp_path: Path) -> None:
+    with rig(tmp_path) as made:
+        assert made.recorder.input_requested("how many? ", False)
+        assert made.recorder.input_requested("p" * PROMPT_CHARS, True)
+        assert made.recorder.input_requested("\ud800" + "p" * PROMPT_CHARS, False)
+        short, whole, cut = made.sink.of_type("inputRequested")
+        assert (short["prompt"], short.get("password", False)) == ("how many? ", False)
+        assert (whole["prompt"], whole["password"]) == ("p" * PROMPT_CHARS, True)
+        assert cut["prompt"].startswith("\\ud800ppp")
+        assert cut["prompt"].endswith("it is cut here)")
+        assert noticed(settled(made)) == []
+
+
+def test_requests_for_input_are_bounded(tmp_path: Path) -> None:
+    with rig(tmp_path, event_text_bytes=10_000) as made:
+        prompt = "p" * PROMPT_CHARS
+        answers = [made.recorder.input_requested(prompt, False) for _ in range(INPUTS_BESIDE + 4)]
+        assert answers == [True] * (INPUTS_BESIDE + 2) + [False] * 2
+        asked = [len(event["prompt"]) for event in made.sink.of_type("inputRequested")]
+        assert asked[:2] == [PROMPT_CHARS] * 2
+        assert max(asked[2:]) < PROMPT_CHARS_BESIDE + 64
+        assert len(asked) == INPUTS_BESIDE + 2
+        assert noticed(settled(made)) == ["EVENT_TEXT_LIMIT", "INPUT_UNANSWERED"]
+
+
+def test_code_that_printed_much_may_still_ask(tmp_path: Path) -> None:
+    with rig(tmp_path, event_text_bytes=100) as made:
+        made.feed(out("x" * 1_000))
+        assert made.recorder.input_requested("and? ", False)
+        assert [event["prompt"] for event in made.sink.of_type("inputRequested")] == ["and? "]
+
+
+def test_a_request_for_input_on_a_full_disk(tmp_path: Path) -> None:
+    with rig(tmp_path) as made:
+        made.sink.full = True
+        assert not made.recorder.input_requested("? ", False)
+        assert noticed(settled(made)) == ["DISK_FULL", "INPUT_UNANSWERED"]

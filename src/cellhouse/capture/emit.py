@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cellhouse.capture.decode import Piece
+from cellhouse.capture.decode import Piece, clean
 from cellhouse.capture.notices import Notices
 from cellhouse.capture.sink import Sink
 from cellhouse.model import (
     CaptureLimits,
     Clock,
     Event,
+    InputRequestedEvent,
     Notice,
     NoticeEvent,
     NoticeReason,
@@ -21,6 +22,13 @@ from cellhouse.model import (
 
 EVENTS: Final = 500_000
 """Events of one execution, however little text is in them."""
+
+
+PROMPT_CHARS: Final = 4_096
+INPUTS_BESIDE: Final = 1_000
+"""Requests for input that find room when the text of events has used theirs up: a reader has to know of them."""
+PROMPT_CHARS_BESIDE: Final = 256
+_PROMPT_CUT: Final = " … (the prompt goes on; it is cut here)"
 
 
 class _Tail:
@@ -37,7 +45,7 @@ class Emitter:
     """Appends events. A full disk, or a log that fails, never ends an execution: it is said, and events pass by unlogged."""
 
     __slots__ = (
-        "_clock", "_due", "_limits", "_sink", "_tails", "_waiting", "events_left", "notices", "text_left", "text_logged",
+        "_clock", "_due", "_inputs_left", "_limits", "_sink", "_tails", "_waiting", "events_left", "notices", "text_left", "text_logged",
     )  # fmt: skip
 
     def __init__(self, sink: Sink, limits: CaptureLimits, clock: Clock) -> None:
@@ -48,6 +56,7 @@ class Emitter:
         self.events_left = EVENTS
         self.text_left = limits.event_text_bytes
         self.text_logged = True
+        self._inputs_left = INPUTS_BESIDE
         self._tails: dict[StreamName, _Tail] = {}
         self._waiting: list[
             StreamName
@@ -111,6 +120,17 @@ class Emitter:
             "further text is counted and kept for reading, and passes by as tail frames",
         )
 
+    def input_requested(self, prompt: str, password: bool) -> bool:
+        """A request for input. False where it was not logged, so that nobody will answer it."""
+        event = InputRequestedEvent(prompt=_cut(prompt, PROMPT_CHARS), password=password)
+        if self.text_logged and self.maybe(event, max(1, len(event.prompt.encode()))):
+            return True
+        if not self._inputs_left or self.events_left <= 0:
+            return False
+        self._inputs_left -= 1
+        self.events_left -= 1
+        return self._append(InputRequestedEvent(prompt=_cut(prompt, PROMPT_CHARS_BESIDE), password=password))
+
     def stream(self, name: StreamName, piece: Piece, source: StreamSource | None) -> bool:
         """Text of a stream. False where its event was not logged; then it is in the next tail frame."""
         if len(piece.text) > self._limits.event_chars:
@@ -152,3 +172,9 @@ class Emitter:
             self._sink.tail(frame)
         except OSError as error:
             self.failed(error)
+
+
+def _cut(prompt: str, most: int) -> str:
+    """A prompt that may be no clean text, in bounds; where it is cut it says so."""
+    text = clean(prompt[: most + 1])
+    return text if len(text) <= most else text[:most] + _PROMPT_CUT

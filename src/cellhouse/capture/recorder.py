@@ -131,6 +131,16 @@ class Recorder:
         self._check_open()
         self._printer.reply_error(content)
 
+    def input_requested(self, prompt: str, password: bool) -> bool:
+        """The code waits for a line of input. False where that could not be logged: then answer it at once."""
+        logged = self._emitter.input_requested(prompt, password)
+        if not logged:
+            self.notice(
+                NoticeReason.INPUT_UNANSWERED,
+                "input was asked for that could not be logged; it got an empty line",
+            )
+        return logged
+
     def notice(self, reason: str, text: str) -> None:
         """What a caller must know besides: as an event now, and in the result. Each once."""
         self._emitter.notices.add(reason, text)
