@@ -2,7 +2,7 @@
 
 import random
 
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from cellhouse.kernel.loss import MAX_GAPS, LossDetector
 

@@ -5,7 +5,7 @@ import json
 import random
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from cellhouse import messages
 from cellhouse.messages import BadJson, LongText, parse_object, strict_json, text_chunks
