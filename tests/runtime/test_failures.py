@@ -146,3 +146,29 @@ async def test_what_fails_before_the_code_is_sent_keeps_no_reader(
         handle = await place.start("print never")
         await within(handle)
         assert kinds(await within(all_of(handle, late=True)))[-1] == "finished"
+
+
+async def test_what_is_on_record_and_cannot_be_queued_has_an_end(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await place.run("print x")
+    with monkeypatch.context() as patch:
+        patch.setattr(ExecutionLog, "append", broken)
+        handle = await place.start("print never", execution_id="one")
+    result = await within(handle)
+    assert (result.outcome, reason(result)) == (Outcome.NEVER_STARTED, EndReason.RUNTIME_LOST)
+    assert metadata(result)["errorId"]
+    repeated = await place.start("print never", execution_id="one")
+    assert repeated.attached
+    assert await within(repeated) == result
+    assert kinds(await within(all_of(handle, late=True))) == ["finished"]
+    assert notices(await place.run("print on")) == []
+
+
+async def test_a_record_that_misses_an_event(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = await place.start("print x")
+    await within(handle)
+    monkeypatch.setattr(ExecutionLog, "read", lambda *_: [])
+    with pytest.raises(Internal, match="event 1 can't be read") as told:
+        await within(all_of(handle, late=False))
+    assert told.value.error_id

@@ -61,6 +61,7 @@ class Execution:
         self.started = asyncio.Event()
         self.settled = False
         self.execution_count = 0
+        self.failure: OSError | None = None
         self._clock = clock
         self._notices: list[Notice] = []
         self._start_time: str | None = None
@@ -69,6 +70,10 @@ class Execution:
             log.append(QueuedEvent())
         except DiskFull:  # it is on record, with room for its end, so it can run
             self.notice(NoticeReason.DISK_FULL, "the journal's disk is full: events are missing from the log")
+        except (
+            OSError
+        ) as error:  # as it is on record, it has to have an end, and whoever asked must learn of it
+            self.failure = error
 
     @property
     def uid(self) -> str:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 from cellhouse.journal import ExecutionLog, LogState
 from cellhouse.model import Event, FinishedEvent, InvalidArgument, TailFrame
-from cellhouse.runtime.once import no_end
+from cellhouse.runtime.once import no_end, unreadable
 
 PAGE = 256
 
@@ -21,12 +21,15 @@ async def follow(
         raise InvalidArgument.of_field("after", f"{after} is no event number; it takes 0 or more")
     shown: TailFrame | None = None
     while True:
-        for event in log.read(after, PAGE):
+        events = log.read(after, PAGE)
+        for event in events:
             after = event.seq
             yield event
             if isinstance(event, FinishedEvent) and not late:
                 return
         if log.last_seq > after:
+            if not events:  # asking again would hold the loop for ever
+                raise unreadable(log, after + 1)
             continue
         frame = log.latest_tail
         if tails and frame is not None and frame is not shown:

@@ -32,6 +32,7 @@ from cellhouse.model import (
     mint_uid,
     rfc3339,
 )
+from cellhouse.runtime.ends import end_after_failure
 from cellhouse.runtime.execution import Execution
 from cellhouse.runtime.following import follow
 from cellhouse.runtime.host import Submitted
@@ -142,7 +143,11 @@ class InProcessHost:
                 if made:  # nobody was told of it
                     await self._end_session(session, Ending.DELETE_SESSION, "its first execution was refused")
                 raise
-            session.submit(Execution(name, request, log, self._clock))
+            execution = Execution(name, request, log, self._clock)
+            if execution.failure is not None:
+                end_after_failure(execution, execution.failure)
+            else:
+                session.submit(execution)
             return Submitted(name, attached=False)
 
     async def _begin(self, name: ExecutionName, request: ExecuteCodeRequest) -> ExecutionLog:

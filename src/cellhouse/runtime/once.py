@@ -71,6 +71,13 @@ def no_end(log: ExecutionLog) -> CellhouseError:
     return error
 
 
+def unreadable(log: ExecutionLog, seq: int) -> CellhouseError:
+    """For a record that counts an event which is not to be had from it."""
+    error = Internal(f"{log.name}: event {seq} can't be read from its record", execution=log.name)
+    _logger.error("a record misses an event", execution=log.name, seq=seq, error_id=error.error_id)
+    return error
+
+
 def find_log(journal: Journal, name: ExecutionName) -> ExecutionLog:
     """The log of an execution. NOT_FOUND says whether it never was, or was evicted."""
     log = journal.get(str(name))
