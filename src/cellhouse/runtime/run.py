@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cellhouse.capture import DisplayRegistry, Recorder
-from cellhouse.files import DiskFull, HostileDir, Snapshot
+from cellhouse.files import HostileDir, Snapshot
 from cellhouse.kernel import Conversation, End, ExecuteRequest, InputAsked, Kernel, KernelItem, Output, Stray
 from cellhouse.kernel.conversation import Remark, Step, Tick
 from cellhouse.messages import Message, RawText
@@ -16,7 +16,6 @@ from cellhouse.model import (
     EndReason,
     ErrorInfo,
     ExecutionError,
-    InputRequestedEvent,
     Notice,
     NoticeReason,
     Outcome,
@@ -249,13 +248,8 @@ class Run:
         return names_no_exception(end.reply) and bool(self._recorder.captured().result)
 
     def _append_input_request(self, prompt: str, password: bool) -> None:
-        try:
-            self._execution.log.append(InputRequestedEvent(prompt=prompt, password=password))
-        except DiskFull:
+        if not self._recorder.input_requested(prompt, password):
             self._conversation.provide_input("")
-            self._execution.notice(
-                NoticeReason.DISK_FULL, "an input request could not be logged; it got an empty line"
-            )
 
     async def _silently(self, code: str) -> End:
         """A request of ours, of which nobody hears; what others say meanwhile goes its way.
