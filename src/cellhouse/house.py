@@ -222,7 +222,12 @@ class House:
         host = self._hosts.get(runtime.runtime)
         if host is not None:
             # Found until it has ended: what ends now can be read.
-            await host.close(Ending.DELETE_RUNTIME, "the runtime was deleted")
+            try:
+                await host.close(Ending.DELETE_RUNTIME, "the runtime was deleted")
+            except Exception:
+                # It takes nothing more, and whoever deletes it again gets rid of its files.
+                self._hosts.pop(runtime.runtime, None)
+                raise
             self._hosts.pop(runtime.runtime, None)
         elif self._store.read(runtime.runtime) is None:
             raise NotFound(f"there is no runtime {runtime}", reason=CallReason.NO_SUCH_RUNTIME)

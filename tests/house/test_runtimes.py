@@ -1,6 +1,7 @@
 """Runtimes of a house: made, found, described, deleted, lost, and what becomes of what runs in them."""
 
 import asyncio
+import errno
 import os
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from cellhouse.model import (
     CallReason,
     EndReason,
     FailedPrecondition,
+    Internal,
     InvalidArgument,
     NotFound,
     NoticeReason,
@@ -34,6 +36,7 @@ from tests.runtime.support import (
     notices,
     reason,
     settings,
+    until,
     within,
 )
 
@@ -218,6 +221,40 @@ async def test_everyone_who_deletes_it_waits_for_the_same_end(place: Place) -> N
     await within(asyncio.gather(*deletions))
     assert place.sandbox.closed
     assert list((place.house.state_dir / "runtimes").iterdir()) == []
+
+
+async def test_one_that_cannot_be_closed_can_be_deleted(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = await place.running("hold")
+    close = type(place.sandbox).close
+
+    async def badly(self: object) -> None:
+        await close(place.sandbox)
+        raise OSError(errno.EBUSY, "something holds on to it")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tests.runtime.support.FakeSandbox.close", badly)
+        with pytest.raises((OSError, Internal)):
+            await within(place.house.delete_runtime(place.runtime))
+    assert (await within(running)).outcome is Outcome.SESSION_DELETED
+    assert place.house.list_runtimes() == []
+    await within(place.house.delete_runtime(place.runtime))
+    await place.house.create_runtime(runtime_id=place.runtime.removeprefix("runtimes/"))
+
+
+async def test_one_that_goes_away_and_cannot_be_closed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    close = type(place.sandbox).close
+
+    async def badly(self: object) -> None:
+        await close(place.sandbox)
+        raise OSError(errno.EBUSY, "something holds on to it")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tests.runtime.support.FakeSandbox.close", badly)
+        place.sandbox.lost.set_result(SandboxLoss("its supervisor was killed"))
+        await until(lambda: place.house.list_runtimes() == [])
+    await within(place.house.delete_runtime(place.runtime))
 
 
 async def test_while_it_is_deleted_its_executions_can_be_read(place: Place) -> None:

@@ -37,13 +37,16 @@ from cellhouse.runtime.execution import Execution
 from cellhouse.runtime.following import follow
 from cellhouse.runtime.host import Submitted
 from cellhouse.runtime.launching import KernelLauncher
+from cellhouse.runtime.logs import logger
 from cellhouse.runtime.once import code_digest, find_log, known_execution, no_end, recorded_result
 from cellhouse.runtime.outcome import Ending
 from cellhouse.runtime.session import Session
 from cellhouse.runtime.session_log import SessionLog
 from cellhouse.runtime.settings import Settings
-from cellhouse.runtime.store import MARK
+from cellhouse.runtime.store import MARK, kill_marked
 from cellhouse.sandbox import SandboxLoss, SandboxSpec, create_sandbox
+
+_logger = logger()
 
 
 class InProcessHost:
@@ -355,6 +358,9 @@ class InProcessHost:
         finally:
             try:
                 await self._sandbox.close()
+            except Exception:
+                await asyncio.to_thread(kill_marked, self._token)
+                raise
             finally:
                 if self._content is not None:
                     self._content.close()
@@ -363,7 +369,10 @@ class InProcessHost:
         """Ends the runtime when its sandbox dies or nobody used it for long enough."""
         ending, text = await self._until_over()
         self._over_by_itself = True
-        await self.close(ending, text)
+        try:
+            await self.close(ending, text)
+        except Exception:
+            _logger.exception("a runtime could not be closed well", runtime=str(self._name))
         self._on_gone(self._name)
 
     async def _until_over(self) -> tuple[Ending, str]:
