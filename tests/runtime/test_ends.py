@@ -92,10 +92,10 @@ async def test_time_counts_from_the_start_of_the_code(place: Place) -> None:
 
 
 async def test_time_that_ends_after_the_code_reaches_nobody(place: Place) -> None:
-    assert (await place.run("print x", execution_timeout=0.05)).outcome is Outcome.OK
+    assert (await place.run("print x", execution_timeout=0.3)).outcome is Outcome.OK
     held = await place.running("hold")
     over = asyncio.get_running_loop().create_future()
-    asyncio.get_running_loop().call_later(0.1, over.set_result, None)
+    asyncio.get_running_loop().call_later(0.5, over.set_result, None)
     await over
     assert (await held.snapshot()).state is ExecutionState.RUNNING
     assert place.kernel.interrupts == 0

@@ -20,7 +20,7 @@ from cellhouse.model import (
 from tests.runtime.kernels import FakeKernel
 from tests.runtime.support import Clock, FakeWorld, Place, new_place, notices, settings, until, within
 
-IDLE = 0.1
+IDLE = 0.3
 
 
 async def closed(place: Place) -> str:
@@ -48,7 +48,7 @@ async def test_it_is_not_closed_while_something_runs(house: House, fakes: FakeWo
     place = await new_place(house, fakes, idle_seconds=IDLE)
     handle = await place.running("hold")
     over = asyncio.get_running_loop().create_future()
-    asyncio.get_running_loop().call_later(3 * IDLE, over.set_result, None)
+    asyncio.get_running_loop().call_later(2 * IDLE, over.set_result, None)
     await over
     assert (await handle.snapshot()).state is ExecutionState.RUNNING
     assert house.get_runtime(place.runtime).expire_time is not None
