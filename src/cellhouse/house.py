@@ -219,6 +219,8 @@ class House:
     async def delete_runtime(self, name: str) -> None:
         """End it and remove its files; the records of its executions stay."""
         runtime = RuntimeName.parse(name)
+        while (creating := self._creating.get(runtime.runtime)) is not None:
+            await asyncio.wait([creating])  # its directory is in use, and what is in it not to be found yet
         host = self._hosts.get(runtime.runtime)
         if host is not None:
             # Found until it has ended: what ends now can be read.

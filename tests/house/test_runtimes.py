@@ -108,6 +108,50 @@ async def test_walls_that_do_not_stand_leave_nothing(
     await house.create_runtime(runtime_id="mine")
 
 
+async def test_one_that_is_deleted_while_it_is_made(
+    house: House, fakes: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_stand = asyncio.Event(), asyncio.Event()
+
+    async def slowly(self: object) -> None:
+        begun.set()
+        await may_stand.wait()
+        fakes.sandboxes[-1].content.mkdir()
+
+    monkeypatch.setattr("tests.runtime.support.FakeSandbox.start", slowly)
+    making = asyncio.ensure_future(house.create_runtime(runtime_id="mine"))
+    await within(begun.wait())
+    deletion = asyncio.ensure_future(house.delete_runtime("runtimes/mine"))
+    await asyncio.sleep(0)
+    assert not deletion.done()
+    may_stand.set()
+    assert (await within(making)).name == "runtimes/mine"
+    await within(deletion)
+    assert house.list_runtimes() == []
+    assert fakes.sandboxes[-1].closed
+    assert list((house.state_dir / "runtimes").iterdir()) == []
+
+
+@pytest.mark.parametrize("missing", ["/content", "the launcher"])
+async def test_one_that_fails_behind_its_walls_leaves_none(
+    house: House, fakes: FakeWorld, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    async def without_content(self: object) -> None:
+        pass
+
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "the disk is broken")
+
+    if missing == "/content":
+        monkeypatch.setattr("tests.runtime.support.FakeSandbox.start", without_content)
+    else:
+        monkeypatch.setattr("cellhouse.runtime.in_process.KernelLauncher", broken)
+    with pytest.raises((OSError, Internal)):
+        await house.create_runtime(runtime_id="mine")
+    assert fakes.sandboxes[-1].closed
+    assert list((house.state_dir / "runtimes").iterdir()) == []
+
+
 async def test_so_many_runtimes_and_no_more(fakes: FakeWorld, tmp_path: Path) -> None:
     async with House(settings=settings(tmp_path, max_runtimes=2)) as house:
         first = await house.create_runtime()

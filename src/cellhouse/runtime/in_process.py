@@ -98,19 +98,19 @@ class InProcessHost:
         return self._name
 
     async def start(self) -> None:
-        await self._sandbox.start()
         try:
+            await self._sandbox.start()
+            self._launcher = KernelLauncher(
+                self._sandbox,
+                self._environment,
+                self._kernel_spec,
+                variables={MARK: self._token},
+                start_seconds=self._settings.session.start_seconds,
+            )
             self._content = HostileDir.open(self._sandbox.content)
         except BaseException:
             await self._sandbox.close()
             raise
-        self._launcher = KernelLauncher(
-            self._sandbox,
-            self._environment,
-            self._kernel_spec,
-            variables={MARK: self._token},
-            start_seconds=self._settings.session.start_seconds,
-        )
         self._status = RuntimeStatus.ACTIVE
         self._watch = asyncio.get_running_loop().create_task(self._watch_over(), name=f"watch {self._name}")
 
