@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cellhouse import House, Settings
 from cellhouse.environments import Environment
 from cellhouse.model import CallReason, FailedPrecondition, RuntimeSpec
 from cellhouse.sandbox import bubblewrap
@@ -116,3 +117,21 @@ async def test_runtimes_see_nothing_of_each_other(caller: Caller) -> None:
     assert seen.result == "([], False)"
     await caller.house.delete_runtime(other.name)
     await caller.run("import os; os.unlink('mine.txt')")
+
+
+async def test_a_runtime_tells_each_limit_and_its_network_policy_as_they_are(
+    environment: Environment, tmp_path: Path
+) -> None:
+    settings = Settings(state_dir=tmp_path / "state", environments=(environment.prefix.parent,))
+    async with House(settings=settings) as house:
+        walled = await house.create_runtime(RuntimeSpec())
+        bare = await house.create_runtime(RuntimeSpec(isolation="none"))
+    assert (walled.network_policy, bare.network_policy) == ("none", "host")
+    assert [limit.name for limit in walled.limits or ()] == [
+        "memory",
+        "cpus",
+        "processes",
+        "content",
+        "openFiles",
+    ]
+    assert {limit.enforcement for limit in walled.limits or ()} == {"none"}

@@ -12,12 +12,15 @@ from cellhouse.model import (
     AlreadyExists,
     CallReason,
     Clock,
+    Enforcement,
     Event,
     ExecuteCodeRequest,
     ExecuteCodeResult,
     ExecutionName,
     FailedPrecondition,
     InvalidArgument,
+    Isolation,
+    LimitReport,
     NotFound,
     ResourceExhausted,
     Runtime,
@@ -44,9 +47,18 @@ from cellhouse.runtime.session import Session
 from cellhouse.runtime.session_log import SessionLog
 from cellhouse.runtime.settings import Settings
 from cellhouse.runtime.store import MARK, kill_marked
-from cellhouse.sandbox import SandboxLoss, SandboxSpec, create_sandbox
+from cellhouse.sandbox import IN_FORCE, SandboxLoss, SandboxSpec, create_sandbox
 
 _logger = logger()
+
+LIMITS = ("memory", "cpus", "processes", "content", "openFiles")
+"""What a runtime is to be limited in; nothing here holds any of them yet, and the runtime says so."""
+
+
+def _network_policy(report: Isolation) -> str:
+    """`none` where the walls leave nothing but a loopback inside, else the host's own network."""
+    walled = any(layer.name == "network" and layer.status == IN_FORCE for layer in report.layers)
+    return "none" if walled else "host"
 
 
 class InProcessHost:
@@ -121,6 +133,8 @@ class InProcessHost:
             environment=self._environment.name,
             kernel=self._kernel_spec.name,
             isolation=self._sandbox.report,
+            limits=tuple(LimitReport(name=name, enforcement=Enforcement.NONE) for name in LIMITS),
+            network_policy=_network_policy(self._sandbox.report),
             sessions=tuple(str(session.name) for session in self._sessions.values()),
             create_time=self._created,
             expire_time=self._expire_time(self._last_used()),
