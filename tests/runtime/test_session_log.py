@@ -1,11 +1,15 @@
 """The log of a session: bounded, saying so, and readable whatever happened to it."""
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cellhouse.messages import LongText, Message
 from cellhouse.model import SystemClock
+from cellhouse.runtime.late import LateRoutes
 from cellhouse.runtime.session_log import (
     MAX_BYTES,
     MAX_TEXT,
@@ -13,6 +17,10 @@ from cellhouse.runtime.session_log import (
     evict_session_logs,
     read_session_log,
 )
+
+
+def long_text(text: str) -> LongText:
+    return LongText(memoryview(json.dumps(text).encode()[1:-1]))
 
 
 @pytest.fixture
@@ -41,6 +49,31 @@ def test_a_long_text_is_cut_and_says_so(log: SessionLog) -> None:
     assert (len(entry["text"]), entry["omittedChars"]) == (MAX_TEXT, "7")
 
 
+def test_what_was_left_out_before_counts_too(log: SessionLog) -> None:
+    log.write("stdout", "x", omitted_chars=3)
+    log.write("stdout", "x" * (MAX_TEXT + 1), omitted_chars=3)
+    assert [entry["omittedChars"] for entry in read_session_log(log.path)] == ["3", "4"]
+
+
+@pytest.mark.parametrize(
+    ("msg_type", "content", "before"),
+    [
+        ("stream", {"name": "stdout", "text": "x" * 100_000}, ""),
+        ("stream", {"name": "stdout", "text": long_text("x" * 100_000)}, ""),
+        ("display_data", {"data": {"text/plain": long_text("x" * 100_000)}}, "text/plain: "),
+        ("error", {"ename": "E", "evalue": long_text("x" * 100_000)}, "E: "),
+        ("error", {"ename": "E", "evalue": "x" * 100_000}, "E: "),
+    ],
+)
+def test_long_texts_of_nobody(log: SessionLog, msg_type: str, content: dict[str, Any], before: str) -> None:
+    LateRoutes(log).feed(Message("iopub", msg_type, "m", "nobody", content, {}, (), 1))
+    (entry,) = read_session_log(log.path)
+    kept = len(entry["text"]) - len(before)
+    assert entry["text"] == before + "x" * kept
+    assert MAX_TEXT - 20 < kept <= MAX_TEXT
+    assert int(entry["omittedChars"]) == 100_000 - kept
+
+
 def test_a_long_log_ends_and_says_so(log: SessionLog) -> None:
     for _ in range(2 * MAX_BYTES // MAX_TEXT):
         log.write("stdout", "x" * MAX_TEXT)
@@ -50,13 +83,15 @@ def test_a_long_log_ends_and_says_so(log: SessionLog) -> None:
     assert str(MAX_BYTES) in entries[-1]["text"]
     assert log.path.stat().st_size < MAX_BYTES + 1_000
     assert log.omitted_bytes > MAX_BYTES // 2
+    # Whoever reads it learns how much that was.
+    assert entries[-1]["omittedBytes"] == str(log.omitted_bytes)
 
 
 def test_half_a_line_is_none(log: SessionLog, monkeypatch: pytest.MonkeyPatch) -> None:
     log.write("stdout", "whole")
-    write = os.write
+    write = os.pwrite
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", lambda fd, data: write(fd, data[:5]))
+        patch.setattr(os, "pwrite", lambda fd, data, at: write(fd, data[:5], at))
         log.write("stdout", "on a disk that has room for five bytes")
     assert log.omitted_bytes > 5
     log.write("stdout", "whole again")

@@ -14,7 +14,6 @@ _logger = logger()
 
 REMEMBERED = 256
 """Finished executions of a session whose late output is still told apart; older ones' goes to the session log."""
-_LOG_TEXT = 65_536
 
 
 class LateRoutes:
@@ -63,21 +62,33 @@ class LateRoutes:
         route = self._routes.get(message.parent_id)
         if route is None:
             if not message.msg_type.startswith("comm_"):
-                self._log.write(message.msg_type, _readable(message))
+                text, omitted = _readable(message)
+                self._log.write(message.msg_type, text, omitted_chars=omitted)
             return
         route[0].feed(message)
         route[1].release()
 
 
-def _readable(message: Message) -> str:
-    text = message.content.get("text")
-    if isinstance(text, str):
-        return text[:_LOG_TEXT]
+def _readable(message: Message) -> tuple[str, int]:
+    """What a reader makes of it: its text, and how many characters of it are left out."""
+    content = message.content
+    text = content.get("text")
+    if isinstance(text, str | LongText):
+        return _head("", text)
     if message.msg_type == "error":
-        return f"{message.content.get('ename')}: {message.content.get('evalue')}"[:_LOG_TEXT]
-    data = message.content.get("data")
+        name, value = content.get("ename"), content.get("evalue")
+        return _head(
+            f"{name}: " if isinstance(name, str) else "", value if isinstance(value, LongText) else f"{value}"
+        )
+    data = content.get("data")
     if isinstance(data, dict):
         plain = data.get("text/plain", "")
-        shown = next(text_chunks(plain), "") if isinstance(plain, str | LongText) else ""
-        return f"{', '.join(map(str, list(data)[:16]))}: {shown}"[:_LOG_TEXT]
-    return f"{message.size} bytes"
+        kinds = f"{', '.join(map(str, list(data)[:16]))}: "
+        return _head(kinds, plain) if isinstance(plain, str | LongText) else (kinds, 0)
+    return f"{message.size} bytes", 0
+
+
+def _head(before: str, text: str | LongText) -> tuple[str, int]:
+    """Of a long text, which may be all of a large message, the first part; the rest is counted."""
+    chunks = text_chunks(text)
+    return before + next(chunks, ""), sum(map(len, chunks))

@@ -13,43 +13,46 @@ MAX_TEXT = 65_536
 
 
 class SessionLog:
-    """Lines of JSON `{time, kind, text}`; past `MAX_BYTES` a last one says so, and the rest is counted and not kept."""
+    """Lines of JSON `{time, kind, text}`, each with what was left out of it; past `MAX_BYTES` comes a last one.
+
+    That one, of kind `limit`, counts in `omittedBytes` what is not kept.
+    """
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path
         self.omitted_bytes = 0
-        self._full = False
+        self._limit_at: int | None = None
         self._clock = clock
 
-    def write(self, kind: str, text: str) -> None:
-        line = self._line(kind, text)
+    def write(self, kind: str, text: str, *, omitted_chars: int = 0) -> None:
+        """`omitted_chars` were left out by the caller already."""
+        text = text.encode("utf-8", "backslashreplace").decode()
+        omitted_chars += max(0, len(text) - MAX_TEXT)
+        more = {"omittedChars": str(omitted_chars)} if omitted_chars else {}
+        line = self._line(kind, text[:MAX_TEXT], **more)
         try:
             self._append(line)
         except OSError:  # a full disk: what can't be kept is counted
-            self.omitted_bytes += len(line)
+            if self._limit_at is None:
+                self.omitted_bytes += len(line)
 
-    def _line(self, kind: str, text: str) -> bytes:
-        text = text.encode("utf-8", "backslashreplace").decode()
-        entry = {"time": rfc3339(self._clock.now()), "kind": kind, "text": text[:MAX_TEXT]}
-        if len(text) > MAX_TEXT:
-            entry["omittedChars"] = str(len(text) - MAX_TEXT)
+    def _line(self, kind: str, text: str, **more: str) -> bytes:
+        entry = {"time": rfc3339(self._clock.now()), "kind": kind, "text": text, **more}
         return json.dumps(entry, ensure_ascii=False).encode() + b"\n"
 
     def _append(self, line: bytes) -> None:
-        if self._full:
-            self.omitted_bytes += len(line)
-            return
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             size = os.fstat(fd).st_size
-            if size + len(line) > MAX_BYTES:
-                self._full = True
+            if self._limit_at is None and size + len(line) > MAX_BYTES:
+                self._limit_at = size
+            if self._limit_at is not None:
                 self.omitted_bytes += len(line)
-                line = self._line(
-                    "limit", f"the log of a session takes {MAX_BYTES} bytes; what follows is not kept"
-                )
-            if os.write(fd, line) < len(line):
+                text = f"the log of a session takes {MAX_BYTES} bytes; what follows is not kept"
+                line = self._line("limit", text, omittedBytes=str(self.omitted_bytes))
+                os.pwrite(fd, line, self._limit_at)  # over the last count, which was no longer
+            elif os.pwrite(fd, line, size) < len(line):
                 os.ftruncate(fd, size)  # half a line is none
                 self.omitted_bytes += len(line)
         finally:
