@@ -2,18 +2,16 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import secrets
 import signal
-import stat
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from cellhouse.files import FileError, HostileDir
+from cellhouse.files import FileError
 from cellhouse.kernel.base import (
     Died,
     KernelGone,
@@ -26,6 +24,7 @@ from cellhouse.kernel.base import (
 from cellhouse.kernel.inbox import Inbox
 from cellhouse.kernel.loss import LossDetector
 from cellhouse.kernel.pipes import PipeReader
+from cellhouse.kernel.place import MeetingPlace, NotASocket
 from cellhouse.kernel.wire import BadMessage, Wire
 from cellhouse.kernel.zmtp import Frame, SocketType, ZmtpConnection, ZmtpError
 from cellhouse.messages import Message, RawText
@@ -85,7 +84,7 @@ class JupyterKernel:
         """`walls_gone` says, after a moment, what is known of walls that went; empty where they stand."""
         self.info = KernelInfo()
         self._launch = launch
-        self._host_dir, self._inside_dir = host_dir, inside_dir
+        self._place = MeetingPlace(host_dir, inside_dir)
         self._spawn = spawn
         self._walls_gone = walls_gone
         self._start_seconds = start_seconds
@@ -97,7 +96,6 @@ class JupyterKernel:
         self._open: set[str] = set()
         self._pipes: list[PipeReader] = []
         self._process: KernelProcess | None = None
-        self._dir_fd = -1
         self._closed = False
         self._closer: asyncio.Task[None] | None = None
         self._interrupts = 0
@@ -127,7 +125,7 @@ class JupyterKernel:
             raise
 
     async def _start(self) -> None:
-        connection_file = self._write_connection_file()
+        connection_file = self._place.make(_PORTS, self._wire.key.decode(), self._launch.name)
         values = {"connection_file": connection_file, "resource_dir": self._launch.resource_dir}
         argv = [_fill(part, values) for part in self._launch.argv]
         self._process = await self._spawn(argv, self._launch.env)
@@ -140,27 +138,17 @@ class JupyterKernel:
             await self._connect(name)
         await self._say_hello()
 
-    def _write_connection_file(self) -> str:
-        self._host_dir.mkdir(mode=0o700, parents=True)
-        self._dir_fd = os.open(self._host_dir, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        document = {
-            "transport": "ipc",
-            "ip": f"{self._inside_dir}/s",
-            **{f"{name}_port": number for name, number in _PORTS.items()},
-            "key": self._wire.key.decode(),
-            "signature_scheme": "hmac-sha256",
-            "kernel_name": self._launch.name,
-        }
-        with contextlib.closing(HostileDir.open(self._host_dir)) as directory:
-            directory.create("connection.json", [json.dumps(document).encode()], mode=0o600)
-        return f"{self._inside_dir}/connection.json"
-
     async def _connect(self, name: str) -> None:
         socket_type, limit = _CHANNELS[name]
         while True:
             self._check_alive()
-            fd = self._open_socket(f"s-{_PORTS[name]}")
-            if fd >= 0:
+            try:
+                fd = self._place.open_socket(_PORTS[name])
+            except NotASocket as error:
+                raise KernelStartFailed(
+                    f"kernel {self._launch.name!r} {error}", log=self._log_tail()
+                ) from None
+            if fd is not None:
                 try:
                     connection = await self._dial(fd, name, socket_type, limit)
                     await connection.ready()
@@ -192,20 +180,6 @@ class JupyterKernel:
         self._connections[name] = connection
         self._open.add(name)
         return connection
-
-    def _open_socket(self, file_name: str) -> int:
-        flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            fd = os.open(file_name, flags, dir_fd=self._dir_fd)
-        except FileNotFoundError:
-            return -1
-        if not stat.S_ISSOCK(os.fstat(fd).st_mode):
-            os.close(fd)
-            raise KernelStartFailed(
-                f"kernel {self._launch.name!r} put something else where its socket {file_name} belongs",
-                log=self._log_tail(),
-            )
-        return fd
 
     async def _say_hello(self) -> None:
         """Ask for kernel_info until both the reply and some iopub message came: the subscription holds then."""
@@ -288,16 +262,7 @@ class JupyterKernel:
             pipe.close()
         if self._connections:
             await asyncio.sleep(0)  # lets the loop close the sockets of aborted transports
-        if self._dir_fd >= 0:
-            self._remove_directory()
-
-    def _remove_directory(self) -> None:
-        with contextlib.suppress(OSError, FileError):  # what resists goes with the runtime
-            with contextlib.closing(HostileDir.open(f"/proc/self/fd/{self._dir_fd}/.")) as directory:
-                directory.clear()
-            os.rmdir(self._host_dir)
-        os.close(self._dir_fd)
-        self._dir_fd = -1
+        self._place.remove()
 
     # traffic
 
