@@ -46,6 +46,7 @@ class FakeKernel:
         self.hesitate.set()
         self.asked = asyncio.Event()
         self.die_at_next = False
+        self.wrong: BaseException | None = None  # what a program of a test does wrong
         self._content = content
         self._inbox = Inbox(on_high=lambda: None, on_low=lambda: None)
         self._answers: asyncio.Queue[str] = asyncio.Queue()
@@ -154,7 +155,11 @@ class FakeKernel:
             await self.hesitate.wait()
             if self.die_at_next:
                 self.die(signal=11)
-            await self._play(content)
+            try:
+                await self._play(content)
+            except Exception as error:
+                self.wrong = error
+                raise
 
     async def _play(self, content: Mapping[str, Any]) -> None:
         code = str(content["code"])

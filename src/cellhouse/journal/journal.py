@@ -135,6 +135,11 @@ class Journal:
             raise
         return journal
 
+    @property
+    def closed(self) -> bool:
+        """Nothing can be asked of it any more: its directory may be another's."""
+        return self._closed
+
     # Executions
 
     async def begin(self, start: StartRecord) -> ExecutionLog:

@@ -205,6 +205,8 @@ class InProcessHost:
         execution = self._live(name)
         if execution is not None:
             await execution.finished.wait()
+            if execution.result is not None:  # also where the house is closed by now
+                return execution.result
         return self._finished(name)
 
     async def cancel(self, name: ExecutionName) -> None:

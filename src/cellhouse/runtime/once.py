@@ -32,6 +32,7 @@ def known_execution(journal: Journal, request: ExecuteCodeRequest) -> ExecutionN
     """
     if not request.execution_id:
         return None
+    check_readable(journal)
     found = journal.find(session=request.session, runtime=request.runtime, execution_id=request.execution_id)
     if found is None:
         return None
@@ -78,8 +79,18 @@ def unreadable(log: ExecutionLog, seq: int) -> CellhouseError:
     return error
 
 
+def check_readable(journal: Journal) -> None:
+    """UNAVAILABLE where its house was closed, and somebody still asks."""
+    if journal.closed:
+        raise Unavailable(
+            "the house was closed; the next one on its directory has its records",
+            reason=CallReason.SHUTTING_DOWN,
+        )
+
+
 def find_log(journal: Journal, name: ExecutionName) -> ExecutionLog:
     """The log of an execution. NOT_FOUND says whether it never was, or was evicted."""
+    check_readable(journal)
     log = journal.get(str(name))
     if log is not None:
         return log
