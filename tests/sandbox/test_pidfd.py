@@ -9,7 +9,7 @@ import pytest
 
 from cellhouse.sandbox import pidfd as module
 from cellhouse.sandbox.pidfd import has_ended, parent_of, pid_of, pidfd_open, send_signal
-from cellhouse.sandbox.usage import usage
+from cellhouse.sandbox.usage import cpu_seconds, usage
 
 
 @pytest.fixture
@@ -85,6 +85,8 @@ def test_usage_of_a_process(sleeper: subprocess.Popen[bytes]) -> None:
     assert ours.cpu_seconds > 0
     assert ours.peak_rss_bytes is not None
     assert ours.peak_rss_bytes >= ours.rss_bytes // 2
+    assert (cpu_seconds(os.getpid()) or 0) >= ours.cpu_seconds
     sleeper.kill()
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
     assert usage(sleeper.pid) is None  # a zombie uses nothing
+    assert cpu_seconds(sleeper.pid) is None

@@ -79,6 +79,7 @@ async def test_usage_of_a_live_process(sandbox: SupervisedSandbox) -> None:
     )
     how = await ended(process)  # input() ends at once: standard input is /dev/null
     assert process.usage() is None
+    assert process.cpu_seconds() is None
     assert how.exit_status == 1
     hush(process)
 
@@ -97,6 +98,7 @@ async def test_usage_of_a_live_process(sandbox: SupervisedSandbox) -> None:
     now = process.usage()
     assert now is not None
     assert now.rss_bytes > 50_000_000
+    assert (process.cpu_seconds() or 0) >= now.cpu_seconds > 0
     assert now.peak_rss_bytes is None or now.peak_rss_bytes >= now.rss_bytes
     process.signal(signal.SIGKILL)
     await ended(process)

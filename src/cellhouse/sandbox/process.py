@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cellhouse.sandbox.pidfd import has_ended, send_signal
-from cellhouse.sandbox.usage import ProcessUsage, usage
+from cellhouse.sandbox.usage import ProcessUsage, cpu_seconds, usage
 
 EXPLAIN_SECONDS: Final = (
     0.3  # from a process's end to the supervisor's word on it, else the cause is not known
@@ -62,6 +62,13 @@ class SandboxProcess:
             return None
         found = usage(self.pid)
         # Looked at afterwards: while it had not ended, its number was its own.
+        return None if has_ended(self._pidfd) else found
+
+    def cpu_seconds(self) -> float | None:
+        """Seconds of CPU so far, its children's that it waited for too; None where it has ended."""
+        if self._ended or not self.pid:
+            return None
+        found = cpu_seconds(self.pid)
         return None if has_ended(self._pidfd) else found
 
     async def wait(self) -> ProcessExit:
