@@ -44,10 +44,11 @@ from cellhouse.runtime import (
     Settings,
     outputs,
 )
+from cellhouse.runtime.answering import NotOpened, answering
 from cellhouse.runtime.folded import FoldedText
 from cellhouse.runtime.host import ExecutionReader
 from cellhouse.runtime.logs import logger
-from cellhouse.runtime.once import find_log, known_execution
+from cellhouse.runtime.once import check_readable, find_log, known_execution
 from cellhouse.runtime.recorded import Recorded
 from cellhouse.runtime.session_log import evict_session_logs, read_session_log
 from cellhouse.runtime.state import own_state_dir
@@ -55,7 +56,8 @@ from cellhouse.runtime.state import own_state_dir
 _logger = logger()
 
 TextName = Literal["stdout", "stderr", "result", "traceback"]
-EVICT_SECONDS = 3600.0
+EVICT_SECONDS = 60.0
+"""Retention is looked at so often: what exceeds it meanwhile is what can be written in that time."""
 
 
 class House:
@@ -121,6 +123,7 @@ class House:
     ) -> None:
         await self.close()
 
+    @answering
     async def close(self) -> None:
         """End every runtime and close the journal. May be called twice."""
         if self._open:
@@ -154,6 +157,7 @@ class House:
 
     # runtimes
 
+    @answering
     async def create_runtime(
         self, spec: RuntimeSpec | None = None, *, runtime_id: str | None = None
     ) -> Runtime:
@@ -204,18 +208,22 @@ class House:
             created.set_result(None)
         return host.describe()
 
+    @answering
     def get_runtime(self, name: str) -> Runtime:
         return self._host(RuntimeName.parse(name)).describe()
 
+    @answering
     def list_runtimes(self) -> list[Runtime]:
         return [host.describe() for host in self._hosts.values()]
 
+    @answering
     async def keep_alive(self, name: str) -> Runtime:
         """Put off the runtime's `expireTime`."""
         host = self._host(RuntimeName.parse(name))
         await host.keep_alive()
         return host.describe()
 
+    @answering
     async def delete_runtime(self, name: str) -> None:
         """End it and remove its files; the records of its executions stay."""
         runtime = RuntimeName.parse(name)
@@ -237,33 +245,40 @@ class House:
 
     # sessions
 
+    @answering
     async def create_session(self, runtime: str, *, session_id: str | None = None) -> Session:
         if session_id is not None:
             check_id(session_id, "sessionId")
         return await self._host(RuntimeName.parse(runtime)).create_session(session_id)
 
+    @answering
     def get_session(self, name: str) -> Session:
         session = SessionName.parse(name)
         return self._host(session.runtime_name).get_session(session.session)
 
+    @answering
     def list_sessions(self, runtime: str) -> list[Session]:
         return self._host(RuntimeName.parse(runtime)).list_sessions()
 
+    @answering
     async def interrupt(self, session: str) -> bool:
         """Interrupt what runs in the session; False where nothing does."""
         name = SessionName.parse(session)
         return await self._host(name.runtime_name).interrupt(name.session)
 
+    @answering
     async def restart(self, session: str) -> None:
         """End what runs and waits there; the next execution gets a fresh kernel and is told so."""
         name = SessionName.parse(session)
         await self._host(name.runtime_name).restart(name.session)
 
+    @answering
     async def delete_session(self, session: str) -> None:
         """End it; /content stays, what it shares with its siblings."""
         name = SessionName.parse(session)
         await self._host(name.runtime_name).delete_session(name.session)
 
+    @answering
     def session_log(self, session: str) -> list[dict[str, str]]:
         """What the session's kernel said that belongs to no execution: `{time, kind, text}`, oldest first."""
         name = SessionName.parse(session)
@@ -271,6 +286,7 @@ class House:
 
     # executions
 
+    @answering
     async def execute(self, request: ExecuteCodeRequest) -> ExecutionHandle:
         """Accept code. Returns once it is recorded and queued; a repeat of an `executionId` attaches.
 
@@ -289,11 +305,13 @@ class House:
         submitted = await host.execute(request)
         return ExecutionHandle(host, submitted.name, attached=submitted.attached, wait_timeout=wait_timeout)
 
+    @answering
     async def get_execution(self, name: str) -> ExecuteCodeResult:
         """The snapshot while it runs, the result after, also of a runtime that is gone."""
         execution = ExecutionName.parse(name)
         return await self._reader(execution).snapshot(execution)
 
+    @answering
     def events(
         self, name: str, *, after: int = 0, late: bool = False, tails: bool = False
     ) -> AsyncIterator[Event | TailFrame]:
@@ -303,48 +321,59 @@ class House:
             raise InvalidArgument.of_field("after", f"{after} is no event number; it takes 0 or more")
         return self._reader(execution).follow(execution, after=after, late=late, tails=tails)
 
+    @answering
     async def cancel(self, name: str) -> None:
         """Interrupt the execution, or end it where it still waits. Nothing happens where it has ended."""
         execution = ExecutionName.parse(name)
         await self._reader(execution).cancel(execution)
 
+    @answering
     async def provide_input(self, name: str, value: str) -> None:
         """Answer an `inputRequested`. FAILED_PRECONDITION where nothing is asked."""
         execution = ExecutionName.parse(name)
         await self._reader(execution).provide_input(execution, value)
 
+    @answering
     def list_executions(self, session: str, *, page_size: int = 100, page_token: str = "") -> Page:
         """A page of the session's executions, oldest first."""
-        return self._journal.list(str(SessionName.parse(session)), page_size=page_size, page_token=page_token)
+        name = SessionName.parse(session)
+        check_readable(self._journal)
+        return self._journal.list(str(name), page_size=page_size, page_token=page_token)
 
+    @answering
     def read_text(self, name: str, which: TextName, *, offset: int = 0, limit: int = 65_536) -> TextPage:
         """A page of the whole raw text, by offsets in bytes of UTF-8, cut at characters."""
         return self._log(ExecutionName.parse(name)).read_text(which, offset, limit)
 
     # rich outputs and files
 
+    @answering
     async def get_rich_output(self, name: str, index: int) -> RichOutput:
         """The output as it is now: current size, `revision`, `modified`."""
         execution, result = await self._result(name)
         with self._content(execution) as content:
             return outputs.rich_output(result, self._log(execution), content, index)
 
+    @answering
     async def get_bundle(self, name: str, index: int) -> dict[str, Any]:
         """The nbformat output. NOT_FOUND where it was dropped, removed, or the runtime deleted."""
         execution, result = await self._result(name)
         with self._content(execution) as content:
             return outputs.bundle(result, content, index)
 
+    @answering
     async def get_output_data(self, name: str, index: int, mime_type: str) -> OutputData:
         """One representation of a rich output, decoded."""
         execution, result = await self._result(name)
         with self._content(execution) as content:
             return outputs.output_data(result, self._log(execution), content, index, mime_type)
 
+    @answering
     async def put_file(self, runtime: str, path: str, chunks: Iterable[bytes]) -> int:
         """Write a file of /content whole; returns its size in bytes."""
         return await self._host(RuntimeName.parse(runtime)).put_file(path, chunks)
 
+    @answering
     def open_content(self, runtime: str) -> HostileDir:
         """/content of a runtime, living or closed; to be closed by the caller. NOT_FOUND, RUNTIME_DELETED."""
         return self._store.content(RuntimeName.parse(runtime).runtime)
@@ -383,8 +412,10 @@ class House:
         self._store.mark_closed(name.runtime)
 
     def _check_open(self) -> None:
+        if self._closing is not None:
+            raise Unavailable("this house is closed, or about to be", reason=CallReason.SHUTTING_DOWN)
         if not self._open:
-            raise RuntimeError("this House is not open; use it as `async with House() as house:`")
+            raise NotOpened("this House is not open; use it as `async with House() as house:`")
 
     def _evict_files(self) -> None:
         age = self._settings.retention.age_seconds

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 from cellhouse.journal import ExecutionLog, LogState
 from cellhouse.model import Event, FinishedEvent, InvalidArgument, TailFrame
+from cellhouse.runtime.answering import answered
 from cellhouse.runtime.once import no_end, unreadable
 
 PAGE = 256
@@ -21,7 +22,8 @@ async def follow(
         raise InvalidArgument.of_field("after", f"{after} is no event number; it takes 0 or more")
     shown: TailFrame | None = None
     while True:
-        events = log.read(after, PAGE)
+        with answered("events"):
+            events = log.read(after, PAGE)
         for event in events:
             after = event.seq
             yield event

@@ -13,6 +13,7 @@ from cellhouse.model import (
     ExecutionState,
     TailFrame,
 )
+from cellhouse.runtime.answering import answering
 from cellhouse.runtime.host import ExecutionReader
 
 
@@ -34,6 +35,7 @@ class ExecutionHandle:
     def __await__(self) -> Generator[Any, None, ExecuteCodeResult]:
         return self.result().__await__()
 
+    @answering
     async def result(self) -> ExecuteCodeResult:
         """The whole result, once there is one."""
         try:
@@ -64,10 +66,12 @@ class ExecutionHandle:
         """The events and, past what is logged, the unnumbered tail frames: for watching."""
         return self._reader.follow(self.name, tails=True)
 
+    @answering
     async def snapshot(self) -> ExecuteCodeResult:
         """What there is now; never waits."""
         return await self._reader.snapshot(self.name)
 
+    @answering
     async def cancel(self) -> bool:
         """Interrupt it, or end it where it still waits. From a caller that only attached, it merely detaches: False."""
         if self.attached:
@@ -75,6 +79,7 @@ class ExecutionHandle:
         await self._reader.cancel(self.name)
         return True
 
+    @answering
     async def provide_input(self, value: str) -> None:
         """Answer the open input request. FailedPrecondition where there is none."""
         await self._reader.provide_input(self.name, value)
