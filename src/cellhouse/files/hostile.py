@@ -168,18 +168,10 @@ class HostileDir:
         fd = self.open_read(rel)
         try:
             size = os.fstat(fd).st_size
-            data = b"" if size > limit else _read_up_to(fd, 0, limit + 1)
+            data = b"" if size > limit else _read_up_to(fd, limit + 1)
             if max(size, len(data)) > limit:
                 raise FileTooLarge(escape_name(relative_path(rel)), max(size, len(data)), limit)
             return data
-        finally:
-            os.close(fd)
-
-    def read_range(self, rel: str | bytes, offset: int, limit: int) -> bytes:
-        """At most `limit` bytes from `offset`; fewer only at the end of the file."""
-        fd = self.open_read(rel)
-        try:
-            return _read_up_to(fd, offset, limit)
         finally:
             os.close(fd)
 
@@ -341,16 +333,13 @@ class HostileDir:
         return clear_directory(self.fileno(), limit)
 
 
-def _read_up_to(fd: int, offset: int, limit: int) -> bytes:
-    if offset < 0 or limit < 0:
-        raise ValueError(f"the range {offset}+{limit} is negative; offset and limit count from 0")
+def _read_up_to(fd: int, limit: int) -> bytes:
     parts: list[bytes] = []
     while limit > 0:
-        part = os.pread(fd, min(limit, _READ_BYTES), offset)
+        part = os.read(fd, min(limit, _READ_BYTES))
         if not part:
             break
         parts.append(part)
-        offset += len(part)
         limit -= len(part)
     return b"".join(parts)
 
