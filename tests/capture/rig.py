@@ -54,6 +54,7 @@ class FakeSink:
         self.events: list[Event] = []
         self.tails: list[TailFrame] = []
         self.spills: dict[str, FakeSpill] = {}
+        self.spill_bytes: int | None = None  # of each
         self.notes: list[tuple[str, dict[str, Any]]] = []
         self.full = False
         self.evicted = False
@@ -69,7 +70,7 @@ class FakeSink:
         self.tails.append(frame)
 
     def spill(self, name: str) -> FakeSpill:
-        return self.spills.setdefault(name, FakeSpill())
+        return self.spills.setdefault(name, FakeSpill(self.spill_bytes))
 
     def note(self, kind: str, payload: Mapping[str, Any]) -> None:
         if self.full:

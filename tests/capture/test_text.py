@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from cellhouse.capture.decode import pieces
-from cellhouse.capture.spill import Spill, SpillBudget
+from cellhouse.capture.spill import Keeping, Spill
 from cellhouse.capture.terminal import fold
 from cellhouse.capture.text import SLOT_CHARS, SLOTS, TextStream
 from tests.capture.rig import FakeSink, FakeSpill
@@ -16,16 +16,16 @@ class Told:
         self.failed: list[OSError] = []
 
 
-def budget(sink: FakeSink, told: Told, limit: int = 1 << 30) -> SpillBudget:
+def keeping(sink: FakeSink, told: Told) -> Keeping:
     def reached() -> None:
         told.reached += 1
 
-    return SpillBudget(sink, limit, reached=reached, failed=told.failed.append)
+    return Keeping(sink, reached, told.failed.append)
 
 
 def stream(limit: int = 1_000, hold: int = 256 * 1024) -> tuple[TextStream, FakeSink, Told]:
     sink, told = FakeSink(), Told()
-    return TextStream(limit, Spill("stdout", budget(sink, told), hold=hold)), sink, told
+    return TextStream(limit, Spill("stdout", keeping(sink, told), hold=hold)), sink, told
 
 
 def say(made: TextStream, text: str) -> None:
@@ -150,21 +150,9 @@ def test_a_short_text_makes_no_file_and_a_long_one_is_whole_in_it() -> None:
     assert made.spill.kept == 262_146
 
 
-def test_past_its_limit_text_is_counted_and_not_kept() -> None:
-    sink, told = FakeSink(), Told()
-    shared = budget(sink, told, limit=10)
-    first, second = Spill("stdout", shared, hold=0), Spill("stderr", shared, hold=0)
-    first.write("äöü".encode())
-    second.write("€€".encode())
-    assert (sink.spills["stdout"].data.decode(), sink.spills["stderr"].data.decode()) == ("äöü", "€")
-    second.write(b"a")
-    first.write(b"b")
-    assert (first.kept, second.kept, told.reached) == (6, 3, 2)
-
-
 def test_a_full_disk_ends_a_spill_without_a_gap() -> None:
     sink, told = FakeSink(), Told()
-    spill = Spill("stdout", budget(sink, told), hold=0)
+    spill = Spill("stdout", keeping(sink, told), hold=0)
     spill.write(b"kept")
     sink.spills["stdout"].full = True
     spill.write(b"lost")
@@ -176,7 +164,7 @@ def test_a_full_disk_ends_a_spill_without_a_gap() -> None:
 def test_a_sink_that_keeps_less_ends_the_spill() -> None:
     sink, told = FakeSink(), Told()
     sink.spills["stdout"] = FakeSpill(limit=3)
-    spill = Spill("stdout", budget(sink, told), hold=0)
+    spill = Spill("stdout", keeping(sink, told), hold=0)
     spill.write(b"abcdef")
     spill.write(b"g")
     assert (spill.kept, told.reached) == (3, 1)

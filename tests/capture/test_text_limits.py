@@ -47,10 +47,12 @@ def test_past_the_event_budget_tail_frames_pass(tmp_path: Path) -> None:
 
 def test_past_the_spill_limit_text_is_counted(tmp_path: Path) -> None:
     with rig(tmp_path, spill_bytes=300_000) as made:
+        made.sink.spill_bytes = 300_000
         for _ in range(10):
             made.feed(out("x" * 50_000))
         captured = settled(made)
         assert noticed(captured) == ["SPILL_LIMIT"]
+        assert "300000 bytes" in captured.notices[0].text
         assert captured.truncation is not None
         assert captured.truncation.stdout is not None
         assert captured.truncation.stdout.total_bytes == 500_000

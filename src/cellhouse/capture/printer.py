@@ -6,7 +6,7 @@ from typing import Any, Final
 from cellhouse.capture.decode import Piece, pieces
 from cellhouse.capture.emit import Emitter
 from cellhouse.capture.sink import Sink
-from cellhouse.capture.spill import Spill, SpillBudget
+from cellhouse.capture.spill import Keeping, Spill
 from cellhouse.capture.terminal import fold
 from cellhouse.capture.text import SLOT_CHARS, TextStream
 from cellhouse.capture.traceback import ErrorReport, ErrorText
@@ -69,12 +69,10 @@ class Printer:
         self._output_limit = output_limit
         self._emitter = emitter
         self._on_clear = cleared
-        self._budget = SpillBudget(
-            sink, limits.spill_bytes, reached=self._spill_limit_reached, failed=emitter.failed
-        )
+        self._keeping = Keeping(sink, self._spill_limit_reached, emitter.failed)
         self._streams: dict[StreamName, TextStream] = {
-            "stdout": TextStream(output_limit, Spill("stdout", self._budget)),
-            "stderr": TextStream(output_limit, Spill("stderr", self._budget)),
+            "stdout": TextStream(output_limit, Spill("stdout", self._keeping)),
+            "stderr": TextStream(output_limit, Spill("stderr", self._keeping)),
         }
         self._value: Value | None = None
         self._error: _FirstError | None = None
@@ -166,7 +164,7 @@ class Printer:
         """A value of an expression. The one before counts as printed."""
         self.output()
         self._print_earlier_value()
-        spill = Spill("result", self._budget, hold=EVENT_BYTES)
+        spill = Spill("result", self._keeping, hold=EVENT_BYTES)
         value = self._value = Value(text, self._output_limit, spill, self._pointer("result"))
         event_text = value.event_text()
         if not self._emitter.maybe(ResultEvent(text=event_text), len(event_text.encode())):
@@ -215,7 +213,7 @@ class Printer:
         self._emitter.maybe(event, report.text_bytes)
 
     def _keep_traceback(self, whole: Iterator[Piece]) -> int:
-        spill = Spill("traceback", self._budget, hold=0)
+        spill = Spill("traceback", self._keeping, hold=0)
         for piece in whole:
             spill.write(piece.data)
         return spill.kept

@@ -15,7 +15,10 @@ class SpillWriter(Protocol):
     def bytes_kept(self) -> int: ...
 
     def write(self, data: bytes) -> int:
-        """Appends; how many bytes were kept, fewer where its limit is reached. Raises OSError (DiskFull)."""
+        """Appends; the bytes kept, whole characters, fewer where the limit of all texts is reached.
+
+        Raises OSError (DiskFull).
+        """
         ...
 
 
