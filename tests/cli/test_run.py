@@ -103,9 +103,11 @@ def test_code_that_is_no_utf8_is_a_usage_error(cli: Cli) -> None:
         (["--environment", "nowhere"], "nowhere"),
     ],
 )
-def test_what_cannot_be_had_exits_with_3_and_says_what_there_is(cli: Cli, args: list[str], said: str) -> None:
+def test_names_that_nothing_has_are_usage_errors_that_say_what_there_is(
+    cli: Cli, args: list[str], said: str
+) -> None:
     done = cli("run", *args, "--json", "-c", "1")
-    assert done.returncode == 3
+    assert done.returncode == 2
     assert done.stdout == b""
     assert said in done.stderr.decode()
     assert "Traceback" not in done.stderr.decode()

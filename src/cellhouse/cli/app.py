@@ -10,7 +10,8 @@ import typer
 
 from cellhouse.cli.journal import app as journal_app
 from cellhouse.cli.run import RunOptions, run_code
-from cellhouse.model import CellhouseError, InvalidArgument
+from cellhouse.model import CellhouseError, InvalidArgument, NotFound
+from cellhouse.sandbox import levels
 
 USAGE, OTHER = 2, 3
 
@@ -67,6 +68,8 @@ def run(
     ] = None,
 ) -> None:
     """Run code in a fresh sandbox. Exit status: 0 it ran, 1 it raised, 2 usage, 3 anything else."""
+    if isolation is not None and isolation not in levels():
+        _usage(f"--isolation {isolation}: there is no such level; there are {', '.join(levels())}")
     options = RunOptions(
         code=_code(file, code),
         json=json,
@@ -82,7 +85,8 @@ def run(
         status = asyncio.run(run_code(options))
     except CellhouseError as error:
         typer.echo(f"cellhouse: {error.message}", err=True)
-        raise typer.Exit(USAGE if isinstance(error, InvalidArgument) else OTHER) from None
+        # A name that nothing here has is as wrong as an option that does not exist.
+        raise typer.Exit(USAGE if isinstance(error, InvalidArgument | NotFound) else OTHER) from None
     except BrokenPipeError:
         _drop_stdout()
         raise typer.Exit(OTHER) from None

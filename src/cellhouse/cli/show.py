@@ -15,6 +15,7 @@ from cellhouse.model import (
     ErrorEvent,
     Event,
     ExecuteCodeResult,
+    ExecutionName,
     NoticeEvent,
     Outcome,
     ResultEvent,
@@ -71,20 +72,19 @@ class Show:
         self._fresh_line()
         for output in result.rich_outputs:
             if output.file_path is not None:
-                self._remark(
-                    f"output {output.index}: {output.mime_types[0]}, {size_text(output.size_bytes)}, {output.file_path}",
-                    "cyan",
-                )
+                path = _on_the_host(result, output.file_path, state_dir)
+                what = f"{output.mime_types[0]}, {size_text(output.size_bytes)}"
+                self._remark(f"output {output.index}: {what}, {path}", "cyan")
         for artifact in result.artifacts or ():
             self._remark(f"file: {artifact.name}, {size_text(artifact.bytes or 0)}", "cyan")
         for path in saved:
             self._remark(f"saved: {path}", "green")
         if result.outcome not in (Outcome.OK, Outcome.ERROR):
             error = result.execution_error
-            self._remark(f"{result.outcome}: {error.value if error else ''}", "bold red")
+            self._remark(f"{result.outcome}: {(error.value or error.name) if error else ''}", "bold red")
         seconds = result.usage.wall_seconds if result.usage else None
         took = f" in {seconds:.2f} s" if seconds is not None else ""
-        self._remark(f"{result.outcome}{took}; record in {state_dir}", "dim")
+        self._remark(f"{result.outcome}{took}; {result.execution} in {state_dir}", "dim")
 
     def _text(self, name: str, text: str) -> None:
         file = self._out if name == "stdout" else self._err
@@ -109,6 +109,12 @@ class Show:
             self._out.write("\n")
             self._out.flush()
             self._at_line_start = True
+
+
+def _on_the_host(result: ExecuteCodeResult, file_path: str, state_dir: Path) -> Path:
+    """Where the bundle lies for whoever stands outside the walls."""
+    runtime = ExecutionName.parse(result.execution).runtime
+    return state_dir / "runtimes" / runtime / file_path.removeprefix("/")
 
 
 def tame(text: str) -> tuple[str, str]:
