@@ -13,8 +13,8 @@ from cellhouse.environments import Environment
 from cellhouse.kernel import Died, JupyterKernel, Kernel, KernelItem, Launch
 from cellhouse.kernel.jupyter import START_SECONDS
 from cellhouse.messages import Message, RawText
-from cellhouse.sandbox import ProcessUsage, usage
 from cellhouse.sandbox.pidfd import pidfd_open
+from cellhouse.sandbox.usage import cpu_seconds
 from tests.kernel.peer import SECONDS
 
 IPYKERNEL_MAIN = Path(__file__).parents[2] / "src" / "cellhouse" / "inside" / "ipykernel_main.py"
@@ -66,8 +66,8 @@ class PlainProcess:
         except ProcessLookupError:
             return
 
-    def usage(self) -> ProcessUsage | None:
-        return None if self.exited.done() else usage(self.pid)
+    def cpu_seconds(self) -> float | None:
+        return None if self.exited.done() else cpu_seconds(self.pid)
 
     def _ended(self) -> None:
         self._loop.remove_reader(self._pidfd)

@@ -21,13 +21,6 @@ class ExitStatus(Protocol):
     def peak_memory_bytes(self) -> int | None: ...
 
 
-class ProcessUse(Protocol):
-    """What a living process has used."""
-
-    @property
-    def cpu_seconds(self) -> float: ...
-
-
 class KernelProcess(Protocol):
     """A started process, as the walls hand it over. The two descriptors are ours: non-blocking pipe ends."""
 
@@ -40,7 +33,7 @@ class KernelProcess(Protocol):
     @property
     def exited(self) -> "Future[Any]": ...
     def signal(self, sig: int, group: bool = False) -> None: ...
-    def usage(self) -> "ProcessUse | None": ...
+    def cpu_seconds(self) -> float | None: ...
 
 
 @dataclass(frozen=True, slots=True)

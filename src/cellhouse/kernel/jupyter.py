@@ -310,8 +310,7 @@ class JupyterKernel:
             self._process.signal(signal.SIGKILL, True)
 
     def cpu_seconds(self) -> float | None:
-        usage = self._process.usage() if self._process is not None else None
-        return usage.cpu_seconds if usage is not None else None
+        return self._process.cpu_seconds() if self._process is not None else None
 
     def _message(self, name: str, frames: list[Frame], size: int) -> None:
         assert name in ("shell", "iopub", "stdin", "control")

@@ -10,7 +10,7 @@ import mmap
 import os
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Literal, NoReturn
+from typing import Literal
 
 SocketType = Literal["SUB", "DEALER"]
 Frame = bytes | memoryview
@@ -172,8 +172,9 @@ class ZmtpConnection(asyncio.BufferedProtocol):
         if self._state is State.GREETING:
             if self._end - self._start < GREETING_BYTES:
                 return
-            self._greeting(self._taken(self._start, GREETING_BYTES))
-        scratch, most = self._scratch, self._max_message
+            self._start += GREETING_BYTES
+            self._greeting(self._view[self._start - GREETING_BYTES : self._start].tobytes())
+        scratch, view = self._scratch, self._view
         while self._state is not State.CLOSED:
             start, end = self._start, self._end
             if end - start < 2:
@@ -187,27 +188,31 @@ class ZmtpConnection(asyncio.BufferedProtocol):
                     return
                 length = int.from_bytes(scratch[start - 1 : start + 7], "big")
                 start += 7
-            if flags & _COMMAND or self._state is State.HANDSHAKE:
-                if length > HANDSHAKE_BYTES:
-                    raise ZmtpError(f"a command of {length} bytes")
-            elif self._size + length > most or len(self._frames) >= MAX_FRAMES:
-                self._refuse(self._size + length)
-            if end - start < length:
+            self._admit(flags, length)
+            after = start + length
+            if end < after:
                 self._begin_body(flags, start, length)
                 return
-            self._frame_done(flags, self._taken(start, length))
+            self._start = after
+            body = view[start:after].tobytes()
+            if flags & _MORE and self._state is State.READY:
+                self._frames.append(body)  # most frames; all others take the longer way
+                self._size += length
+            else:
+                self._frame_done(flags, body)
 
-    def _refuse(self, size: int) -> NoReturn:
-        if size > self._max_message:
+    def _admit(self, flags: int, length: int) -> None:
+        """Raises for a frame, or the message that it belongs to, that is too large: before it is read."""
+        if flags & _COMMAND or self._state is State.HANDSHAKE:
+            if length > HANDSHAKE_BYTES:
+                raise ZmtpError(f"a command of {length} bytes")
+        elif self._size + length > self._max_message:
             raise ZmtpError(
-                f"a message of at least {size} bytes, limit {self._max_message}",
-                oversized=size,
+                f"a message of at least {self._size + length} bytes, limit {self._max_message}",
+                oversized=self._size + length,
             )
-        raise ZmtpError(f"a message of more than {MAX_FRAMES} frames")
-
-    def _taken(self, start: int, length: int) -> bytes:
-        self._start = start + length
-        return self._view[start : start + length].tobytes()
+        elif len(self._frames) >= MAX_FRAMES:
+            raise ZmtpError(f"a message of more than {MAX_FRAMES} frames")
 
     def _begin_body(self, flags: int, start: int, length: int) -> None:
         """A frame that goes on behind the scratch buffer is read into a buffer of its own."""

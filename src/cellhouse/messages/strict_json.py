@@ -34,6 +34,8 @@ def parse_object(raw: memoryview | bytes) -> dict[str, Any]:
 
     NaN and Infinity are let through as floats: whoever writes JSON refuses them at their place.
     """
+    if len(raw) <= 2 * MAX_DEPTH and isinstance(raw, bytes):
+        return _parse_tiny(raw)
     long: list[LongText] = []
     mark = ""
     document: bytes | bytearray
@@ -56,6 +58,17 @@ def parse_object(raw: memoryview | bytes) -> dict[str, Any]:
         _check_depth(value)
     if long:
         _put_back(value, mark, long)
+    return value
+
+
+def _parse_tiny(document: bytes) -> dict[str, Any]:
+    """Most documents: too short to be deep, or many values."""
+    try:
+        value = _parse(document)
+    except ValueError as error:
+        raise BadJson(f"not JSON: {str(error)[:200]}") from None
+    if not isinstance(value, dict):
+        raise BadJson("not a JSON object")
     return value
 
 
