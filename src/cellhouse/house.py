@@ -52,6 +52,7 @@ from cellhouse.runtime.once import check_readable, find_log, known_execution
 from cellhouse.runtime.recorded import Recorded
 from cellhouse.runtime.session_log import evict_session_logs, read_session_log
 from cellhouse.runtime.state import own_state_dir
+from cellhouse.runtime.store import remove_tree
 
 _logger = logger()
 
@@ -234,14 +235,17 @@ class House:
             # Found until it has ended: what ends now can be read.
             try:
                 await host.close(Ending.DELETE_RUNTIME, "the runtime was deleted")
-            except Exception:
-                # It takes nothing more, and whoever deletes it again gets rid of its files.
-                self._hosts.pop(runtime.runtime, None)
-                raise
-            self._hosts.pop(runtime.runtime, None)
+            finally:
+                # Also where that failed: it takes nothing more, and whoever deletes it again gets rid of its files.
+                others = self._hosts.get(runtime.runtime, host) is not host
+                if not others:
+                    self._hosts.pop(runtime.runtime, None)
+            if others or runtime.runtime in self._creating:
+                return  # somebody else was faster with it, and the id is a new runtime's by now
         elif self._store.read(runtime.runtime) is None:
             raise NotFound(f"there is no runtime {runtime}", reason=CallReason.NO_SUCH_RUNTIME)
-        await asyncio.to_thread(self._store.remove, runtime.runtime)
+        if (going := self._store.take_away(runtime.runtime)) is not None:
+            await asyncio.to_thread(remove_tree, going)
 
     # sessions
 

@@ -301,6 +301,31 @@ async def test_one_that_goes_away_and_cannot_be_closed(place: Place, monkeypatch
     await within(place.house.delete_runtime(place.runtime))
 
 
+async def test_a_deletion_that_comes_too_late_takes_nothing_else(
+    house: House, fakes: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two callers delete it, a third makes it anew as soon as it is gone: the new one stays."""
+    await house.create_runtime(runtime_id="mine")
+    fakes.sandboxes[0].may_close.clear()
+    deletions = [asyncio.ensure_future(house.delete_runtime("runtimes/mine")) for _ in range(3)]
+    await within(fakes.sandboxes[0].closing.wait())
+    fakes.sandboxes[0].may_close.set()
+    while True:
+        try:
+            await house.create_runtime(runtime_id="mine")
+            break
+        except AlreadyExists:
+            await asyncio.sleep(0)
+    await within(asyncio.gather(*deletions))
+    assert [runtime.name for runtime in house.list_runtimes()] == ["runtimes/mine"]
+    request = ExecuteCodeRequest(code="write a.txt x", session="runtimes/mine/sessions/s")
+    result = await within(await house.execute(request))
+    assert result.outcome is Outcome.OK
+    with house.open_content("runtimes/mine") as content:
+        assert content.read("a.txt", 10) == b"x"
+    assert [path.name for path in (house.state_dir / "runtimes").iterdir()] == ["mine"]
+
+
 async def test_while_it_is_deleted_its_executions_can_be_read(place: Place) -> None:
     running = await place.running("print so far\nhold", execution_id="one")
     waiting = await place.start("print never")

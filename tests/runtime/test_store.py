@@ -96,6 +96,24 @@ def test_what_is_remembered(store: RuntimeStore) -> None:
     assert store.names() == ["one"]
 
 
+@pytest.mark.parametrize("error", [FileNotFoundError(2, "removed meanwhile"), OSError(28, "disk full")])
+def test_what_cannot_be_marked_is_closed_by_the_next_owner(
+    store: RuntimeStore, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    store.create("one", RuntimeSpec())
+
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cellhouse.runtime.store.write_atomic", refuse)
+        store.mark_closed("one")
+    record = store.read("one")
+    assert record is not None
+    assert record.state == "active"
+    assert store.reap() == ["one"]
+
+
 def test_tokens_differ(store: RuntimeStore) -> None:
     tokens = {store.create(f"r{number}", RuntimeSpec()).token for number in range(5)}
     assert len(tokens) == 5

@@ -5,6 +5,7 @@ import json
 import os
 import secrets
 import signal
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -46,6 +47,8 @@ class RuntimeStore:
 
     def __init__(self, directory: Path, clock: Clock) -> None:
         self._directory, self._clock = directory, clock
+        # Eviction has a thread of its own: an id must not change hands between its look and its grasp.
+        self._moving = threading.Lock()
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def path(self, runtime: str) -> Path:
@@ -53,14 +56,16 @@ class RuntimeStore:
 
     def create(self, runtime: str, spec: RuntimeSpec) -> RuntimeRecord:
         """A directory for a new runtime. AlreadyExists where the id is taken, also by one that is closed."""
-        try:
-            self.path(runtime).mkdir(mode=0o700)
-        except FileExistsError:
-            raise AlreadyExists(
-                f"runtime {runtime!r} exists; use another id, or delete it first", reason=CallReason.ID_TAKEN
-            ) from None
         record = RuntimeRecord(runtime, secrets.token_hex(16), "active", rfc3339(self._clock.now()), spec)
-        self._write(record)
+        with self._moving:
+            try:
+                self.path(runtime).mkdir(mode=0o700)
+            except FileExistsError:
+                raise AlreadyExists(
+                    f"runtime {runtime!r} exists; use another id, or delete it first",
+                    reason=CallReason.ID_TAKEN,
+                ) from None
+            self._write(record)
         return record
 
     def read(self, runtime: str) -> RuntimeRecord | None:
@@ -82,16 +87,27 @@ class RuntimeStore:
         """The runtime is over; its content stays readable until it is deleted or evicted."""
         record = self.read(runtime)
         if record is not None and record.state != "closed":
-            self._write(RuntimeRecord(record.id, record.token, "closed", record.created, record.spec))
+            # It may be removed meanwhile; and what can't be marked, on a full disk say, the next owner closes.
+            with contextlib.suppress(OSError):
+                self._write(RuntimeRecord(record.id, record.token, "closed", record.created, record.spec))
 
     def remove(self, runtime: str) -> None:
-        """Remove its directory, content and all; the id is free at once, and the rest is finished by `reap` if need be."""
+        """Remove its directory, content and all."""
+        if (going := self.take_away(runtime)) is not None:
+            remove_tree(going)
+
+    def take_away(self, runtime: str) -> Path | None:
+        """Free the id at once; what is given back is to be removed with `remove_tree`, else `reap` does it."""
+        with self._moving:
+            return self._take_away(runtime)
+
+    def _take_away(self, runtime: str) -> Path | None:
         going = self._directory / f"{_GOING}{secrets.token_hex(8)}"
         try:
             self.path(runtime).rename(going)
         except FileNotFoundError:
-            return
-        remove_tree(going)
+            return None
+        return going
 
     def content(self, runtime: str) -> HostileDir:
         """The content of a runtime, living or closed. NotFound, RUNTIME_DELETED, where it is gone."""
@@ -135,14 +151,19 @@ class RuntimeStore:
         limit = self._clock.now().timestamp() - age_seconds
         evicted = []
         for runtime in self.names():
-            record = self.read(runtime)
-            if record is None or record.state != "closed":
-                continue
-            if (self.path(runtime) / _META).stat().st_mtime < limit:
+            with self._moving:
+                going = self._take_away(runtime) if self._closed_before(runtime, limit) else None
+            if going is not None:
                 with contextlib.suppress(OSError):  # one that resists keeps no other
-                    self.remove(runtime)
+                    remove_tree(going)
                 evicted.append(runtime)
         return evicted
+
+    def _closed_before(self, runtime: str, limit: float) -> bool:
+        record = self.read(runtime)
+        if record is None or record.state != "closed":
+            return False
+        return (self.path(runtime) / _META).stat().st_mtime < limit
 
     def _write(self, record: RuntimeRecord) -> None:
         document = {
