@@ -7,7 +7,6 @@ from hypothesis import given, strategies as st
 
 from cellhouse import journal as package
 from cellhouse.journal.cache import EventCache
-from cellhouse.journal.excerpt import PlainText
 from cellhouse.journal.payloads import (
     UnreadableRecord,
     decode_event,
@@ -21,6 +20,7 @@ from cellhouse.journal.payloads import (
     note_kind,
 )
 from cellhouse.journal.scan import MARKS, SparseIndex
+from cellhouse.journal.view import PlainText
 from cellhouse.journal.worker import Worker
 from cellhouse.model import StreamEvent
 from tests.journal.support import WAIT, start

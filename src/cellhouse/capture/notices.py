@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from cellhouse.capture.excerpt import shorten
+from cellhouse.excerpt import shorten
 from cellhouse.model import CaptureLimits, Notice, NoticeReason
 
 

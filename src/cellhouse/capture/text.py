@@ -4,9 +4,9 @@ import re
 from typing import Final
 
 from cellhouse.capture.decode import Piece
-from cellhouse.capture.excerpt import Excerpt, Shortened, join
 from cellhouse.capture.spill import Spill
 from cellhouse.capture.terminal import Terminal
+from cellhouse.excerpt import Excerpt, Shortened, join
 from cellhouse.model import TextCut
 
 SLOTS: Final = 2_048

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cellhouse.capture.decode import Piece, TextCleaner, clean, gathered, pieces
-from cellhouse.capture.excerpt import Excerpt, Shortened
 from cellhouse.capture.terminal import Terminal
+from cellhouse.excerpt import Excerpt, Shortened
 from cellhouse.messages import LongText, text_chunks
 from cellhouse.model import CaptureLimits, ExecutionError, TextCut
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from cellhouse.capture.decode import Piece, cleaned, pieces
-from cellhouse.capture.excerpt import Shortened
 from cellhouse.capture.spill import Spill
 from cellhouse.capture.text import TextStream
+from cellhouse.excerpt import Shortened
 from cellhouse.messages import LongText
 from cellhouse.model import TextCut
 

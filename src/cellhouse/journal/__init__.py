@@ -2,7 +2,6 @@
 
 from cellhouse.journal.check import RebuildReport, VerifyReport
 from cellhouse.journal.entries import Entry, Evicted, Page, StartRecord, Tombstone
-from cellhouse.journal.excerpt import PlainText, TextView
 from cellhouse.journal.holding import rebuild_journal, verify_journal
 from cellhouse.journal.home import LogState
 from cellhouse.journal.journal import Journal
@@ -10,6 +9,7 @@ from cellhouse.journal.layout import TextName
 from cellhouse.journal.log import ExecutionLog
 from cellhouse.journal.paging import TextPage
 from cellhouse.journal.spill import SpillWriter
+from cellhouse.journal.view import PlainText, TextView
 
 __all__ = [
     "Entry",

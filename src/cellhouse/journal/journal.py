@@ -13,7 +13,6 @@ from cellhouse.files import sync_dir
 from cellhouse.journal.cache import EventCache
 from cellhouse.journal.check import RebuildReport, VerifyReport, rebuild, verify
 from cellhouse.journal.entries import Entry, Evicted, Page, StartRecord, Tombstone
-from cellhouse.journal.excerpt import PlainText
 from cellhouse.journal.holding import Held, disk_full_refused, sqlite_full_named, take
 from cellhouse.journal.home import LogHome
 from cellhouse.journal.index import PENDING_ROWS
@@ -25,6 +24,7 @@ from cellhouse.journal.recover import ViewMaker
 from cellhouse.journal.retention import Retention
 from cellhouse.journal.rows import Row, keys_of
 from cellhouse.journal.scan import scan_file
+from cellhouse.journal.view import PlainText
 from cellhouse.model import (
     AlreadyExists,
     CallReason,

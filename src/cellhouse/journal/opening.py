@@ -7,7 +7,6 @@ from pathlib import Path
 
 from cellhouse.files import DiskFull, RecordReader, RecordWriter
 from cellhouse.journal.entries import StartRecord
-from cellhouse.journal.excerpt import PlainText
 from cellhouse.journal.graveyard import Graveyard
 from cellhouse.journal.home import LogHome
 from cellhouse.journal.index import Index
@@ -18,6 +17,7 @@ from cellhouse.journal.reserve import Reserve
 from cellhouse.journal.rows import Row, row_of_file
 from cellhouse.journal.scan import LogFacts, never_written, scan
 from cellhouse.journal.tables import Tables
+from cellhouse.journal.view import PlainText
 from cellhouse.model import CaptureLimits, ExecuteCodeResult, rfc3339
 
 _BATCH = 200

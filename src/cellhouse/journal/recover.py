@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 
 from cellhouse.files import RecordReader
 from cellhouse.journal.entries import StartRecord
-from cellhouse.journal.excerpt import PlainText, TextView
 from cellhouse.journal.layout import Layout, TextName
 from cellhouse.journal.paging import read_spill, spill_size
 from cellhouse.journal.payloads import TextKind, decode_event, is_event
 from cellhouse.journal.scan import LogFacts
 from cellhouse.journal.texts import result_place
+from cellhouse.journal.view import PlainText, TextView
 from cellhouse.model import (
     Artifact,
     ArtifactEvent,

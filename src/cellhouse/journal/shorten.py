@@ -2,8 +2,8 @@
 
 from typing import Final, NamedTuple
 
+from cellhouse.excerpt import join
 from cellhouse.files import MAX_RECORD_BYTES
-from cellhouse.journal.excerpt import join, split
 from cellhouse.model import (
     DropReason,
     ErrorInfo,
@@ -118,17 +118,22 @@ def _text(text: str, cut: TextCut | None, chars: int, pointer: str) -> tuple[str
             omitted_chars=0,
             spilled_bytes=0,
         )
-        head, tail = split(text, text, chars)
+        beginning = ending = text
     else:
         total = cut
         # What stands between head and tail is the line that says what is missing; it is made anew.
         beginning = text[: cut.kept_head_chars]
         ending = text[len(text) - cut.kept_tail_chars :] if cut.kept_tail_chars else ""
-        head, tail = split(beginning, ending, chars)
     shown = total.kept_head_chars + total.kept_tail_chars + total.omitted_chars
-    short, omitted = join(head, tail, shown, max(newlines, total.total_lines), pointer)
-    return short, total.model_copy(
-        update={"kept_head_chars": len(head), "kept_tail_chars": len(tail), "omitted_chars": omitted}
+    short = join(
+        beginning, ending, shown, newlines if cut is None else max(newlines, cut.total_lines), chars, pointer
+    )
+    return short.text, total.model_copy(
+        update={
+            "kept_head_chars": short.head_chars,
+            "kept_tail_chars": short.tail_chars,
+            "omitted_chars": short.omitted_chars,
+        }
     )
 
 

@@ -4,7 +4,7 @@ import re
 
 from hypothesis import given, strategies as st
 
-from cellhouse.capture.excerpt import Excerpt, Shortened, shorten
+from cellhouse.excerpt import Excerpt, Shortened, shorten
 
 
 def test_a_text_within_the_limit_is_whole() -> None:

@@ -88,11 +88,11 @@ def shorten(text: str, limit: int, pointer: str) -> Shortened:
 def join(beginning: str, ending: str, chars: int, newlines: int, limit: int, pointer: str) -> Shortened:
     """Head, line of what is missing, tail: of a text of `chars` > `limit` characters with so many line ends.
 
-    `beginning` and `ending` are at least the first and the last half of the limit. The limit is for head and tail; the
-    line between comes on top. Lines are counted that are not shown whole.
+    `beginning` and `ending` are the first and the last half of the limit, or more; less where there is no more of them.
+    The limit is for head and tail; the line between comes on top. Lines are counted that are not shown whole.
     """
     head = _head(beginning, limit - limit // 2)
-    tail = _tail(ending, limit // 2)
+    tail = _tail(ending, min(limit // 2, len(ending)))
     omitted = chars - len(head) - len(tail)
     lines = newlines - head.count("\n") - tail.count("\n")
     if not _starts_line(ending, len(tail)):
