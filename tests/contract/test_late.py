@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from cellhouse.model import LateEvent, Outcome
-from tests.contract.rig import Rig, Told, plain
+from tests.contract.rig import Rig, plain
+from tests.contract.truths import Told
 from tests.kernel.fake import FakeKernel, Sent
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

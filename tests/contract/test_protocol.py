@@ -9,24 +9,10 @@ import pytest
 from cellhouse.kernel import Kernel, KernelStartFailed, Launch, jupyter
 from cellhouse.model import LateEvent, Outcome, SessionState
 from tests.contract.conftest import live_rig
-from tests.contract.rig import Rig, Words, plain, undamaged
+from tests.contract.rig import SAY, Rig, Words, plain, say_next, undamaged
 from tests.kernel.fake import FakeKernel, Sent
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-# In a cell: say anything on iopub, as the kernel itself would.
-SAY = """
-def say(msg_type, content, parent=None, raw=None):
-    kernel = get_ipython().kernel
-    header = kernel.get_parent() if parent is None else {'header': {'msg_id': parent}}
-    session = kernel.session
-    if raw is None:
-        session.send(kernel.iopub_socket, msg_type, content, parent=header)
-    else:
-        message = session.msg(msg_type, {}, parent=header)
-        parts = [session.pack(message[part]) for part in ('header', 'parent_header', 'metadata')] + [raw]
-        kernel.iopub_socket.send_multipart([b'x', b'<IDS|MSG>', session.sign(parts), *parts])
-"""
 
 
 async def test_no_idle(hostile: Rig) -> None:
@@ -157,13 +143,7 @@ async def test_two_replies(hostile: Rig) -> None:
         k.idle()
 
     assert plain(await hostile.act(other)) == (Outcome.OK, "", "", "")
-    assert plain(await hostile.act(_next)) == (Outcome.OK, "next\n", "", "")
-
-
-def _next(k: Words) -> None:
-    k.echo()
-    k.stream("next\n")
-    k.done()
+    assert plain(await hostile.act(say_next)) == (Outcome.OK, "next\n", "", "")
 
 
 async def test_forged_parents(rig: Rig) -> None:
@@ -271,69 +251,6 @@ say('display_data', None, raw=b'{{"data": {{"application/json": [Infinity], "tex
     assert told.result.rich_outputs[1].mime_types == ("text/html",)
 
 
-@pytest.mark.parametrize(
-    ("msg_type", "content"),
-    [
-        ("stream", {}),
-        ("stream", {"name": "stdout", "text": 5}),
-        ("stream", {"name": ["stdout"], "text": "x"}),
-        ("display_data", {}),
-        ("display_data", {"data": [], "metadata": 5, "transient": "x"}),
-        ("display_data", {"data": {"text/html": 5, "text/plain": {}}, "transient": {"display_id": {}}}),
-        ("execute_result", {"data": None, "execution_count": "x"}),
-        ("update_display_data", {"data": {"text/html": "x"}}),
-        ("clear_output", {"wait": "maybe"}),
-        ("error", {}),
-        ("error", {"ename": 5, "evalue": None, "traceback": "no list"}),
-        ("error", {"ename": {}, "evalue": [], "traceback": [5, {}, None]}),
-        ("execute_input", {"code": 5, "execution_count": "many"}),
-        ("status", {"execution_state": {}}),
-        ("comm_msg", {"comm_id": 5}),
-        ("no_such_type", {"x": 1}),
-        ("debug_event", {}),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-async def test_content_of_any_shape_ends_nothing(rig: Rig, msg_type: str, content: dict[str, object]) -> None:
-    def act(k: FakeKernel) -> None:
-        k.echo()
-        k.say(msg_type, content)
-        k.stream("good\n")
-        k.done()
-
-    told = await rig.run(f"{SAY}\nsay({msg_type!r}, {content!r})\nprint('good')", act)
-    assert told.result.outcome is Outcome.OK
-    assert told.result.stdout.endswith("good\n")
-    undamaged(told)
-
-
-async def test_content_of_any_shape_that_is_nobodys_ends_nothing(rig: Rig) -> None:
-    contents: list[tuple[str, dict[str, object]]] = [
-        ("stream", {"text": 5}),
-        ("display_data", {"data": {"text/plain": 5}}),
-        ("display_data", {"data": {"text/plain": ["a", "b"]}}),
-        ("display_data", {"data": {"\ud800": "x", "text/plain": "\udfff"}}),
-        ("error", {"ename": {}, "evalue": "\ud800"}),
-        ("update_display_data", {"data": 7}),
-    ]
-
-    def act(k: FakeKernel) -> None:
-        k.echo()
-        for msg_type, content in contents:
-            k.say(msg_type, content, parent="nobody")
-        k.stream("good\n")
-        k.done()
-
-    lines = [
-        f"say({msg_type!r}, None, parent='nobody', raw=json.dumps({content!r}).encode())"
-        for msg_type, content in contents
-    ]
-    code = "\n".join([SAY, "import json", *lines, "print('good')"])
-    told = await rig.run(code, act)
-    assert plain(told) == (Outcome.OK, "good\n", "", "")
-    assert plain(await rig.run("print('next')", _next)) == (Outcome.OK, "next\n", "", "")
-
-
 async def test_128_mib_frame(mortal: Rig) -> None:
     """A kernel that sends more than that is ended, with the cause and the figures; what came before is kept."""
 
@@ -408,7 +325,7 @@ async def test_kernel_that_never_starts_for_a_fault_of_ours(own_fake: Rig) -> No
     assert told.result.outcome is Outcome.NEVER_STARTED
     assert told.reason == "KERNEL_START_FAILED"
     assert "errorId" in told.error[1]
-    assert plain(await own_fake.run("2", _next)) == (Outcome.OK, "next\n", "", "")
+    assert plain(await own_fake.run("2", say_next)) == (Outcome.OK, "next\n", "", "")
 
 
 async def test_output_lost(hostile: Rig) -> None:
