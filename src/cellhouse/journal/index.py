@@ -1,5 +1,6 @@
 """The index of a journal: exact at once through what is still to be written, SQLite behind it on the worker's thread."""
 
+import contextlib
 import sqlite3
 import threading
 from collections.abc import Iterable, Sequence
@@ -122,7 +123,10 @@ class Index:
         with self._lock:
             self._unwritten.pop(row.uid, None)
             self._hide(row)
-        self.worker.call(lambda: self.tables.drop([row.uid]))
+        # Waited for: it may stand in the tables already, and whoever asks next must not find it. Where SQLite fails too,
+        # a rebuild leaves it out.
+        with contextlib.suppress(sqlite3.Error):
+            self.worker.call(lambda: self.tables.drop([row.uid])).result()
 
     def _show(self, found: Row | Tombstone) -> None:
         self._by_name[found.name] = found
