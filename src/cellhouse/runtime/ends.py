@@ -1,5 +1,7 @@
 """Ends that are no run's: of what never started, and of what the house itself fails."""
 
+from dataclasses import replace
+
 from cellhouse.kernel import KernelStartFailed
 from cellhouse.model import (
     EndReason,
@@ -21,6 +23,7 @@ def end_unstarted(execution: Execution, verdict: Verdict) -> None:
     try:
         execution.freeze(verdict)
     except Exception as error:
+        _logger.error("an end could not be written", execution=str(execution.name), exc_info=error)
         end_after_failure(execution, error, verdict)
     else:
         execution.seal()
@@ -32,18 +35,38 @@ def end_after_failure(execution: Execution, error: Exception, verdict: Verdict |
     Never raises. Where no end can be written, whoever waits is told so (INTERNAL), and the next owner of the
     journal writes it.
     """
-    name, error_id = str(execution.name), mint_uid()
-    _logger.error("an execution failed in the house", execution=name, error_id=error_id, exc_info=error)
-    verdict = verdict or _our_fault(execution, error, error_id)
+    verdict = verdict or our_fault(execution, error)
     for freeze in (execution.freeze, execution.freeze_without_output):
         if execution.stage is Stage.FINISHED:
             break
         try:
             freeze(verdict)
         except Exception:
-            _logger.exception("its end could not be written", execution=name, error_id=error_id)
+            _logger.exception("its end could not be written", execution=str(execution.name))
     execution.seal()
     execution.let_go()
+
+
+def our_fault(execution: Execution, error: Exception) -> Verdict:
+    """Log a failure of the house under an id, and the verdict that names the id. Its kernel is not to be used again."""
+    error_id, sent = mint_uid(), execution.log.sent
+    _logger.error(
+        "an execution failed in the house", execution=str(execution.name), error_id=error_id, exc_info=error
+    )
+    text = (
+        f"the service failed {'while the code ran' if sent else 'before the code was sent'} "
+        f"({type(error).__name__}); errorId {error_id} is in its log"
+    )
+    if not sent:
+        verdict = never_started(EndReason.RUNTIME_LOST, text, SessionState.RESET, errorId=error_id)
+        return replace(verdict, kernel_lost=True)
+    return Verdict(
+        Outcome.RUNTIME_LOST,
+        SessionState.RESET,
+        ExecutionError(name="RuntimeLost", value=text),
+        ErrorInfo(reason=EndReason.RUNTIME_LOST, metadata={"errorId": error_id, "mayHaveRun": "true"}),
+        kernel_lost=True,
+    )
 
 
 def ending_reason(ending: Ending) -> EndReason:
@@ -64,20 +87,3 @@ def because(verdict: Verdict) -> str:
 def log_of(error: KernelStartFailed) -> str:
     """What the kernel wrote that did not start, as the end of a sentence."""
     return f"; it wrote: {error.log[-2000:]}" if error.log else ""
-
-
-def _our_fault(execution: Execution, error: Exception, error_id: str) -> Verdict:
-    sent = execution.log.sent
-    text = (
-        f"the service failed {'while the code ran' if sent else 'before the code was sent'} "
-        f"({type(error).__name__}); errorId {error_id} is in its log"
-    )
-    if not sent:
-        return never_started(EndReason.RUNTIME_LOST, text, SessionState.RESET, errorId=error_id)
-    return Verdict(
-        Outcome.RUNTIME_LOST,
-        SessionState.RESET,
-        ExecutionError(name="RuntimeLost", value=text),
-        ErrorInfo(reason=EndReason.RUNTIME_LOST, metadata={"errorId": error_id, "mayHaveRun": "true"}),
-        kernel_lost=True,
-    )

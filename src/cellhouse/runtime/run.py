@@ -14,17 +14,15 @@ from cellhouse.model import (
     CaptureLimits,
     Clock,
     EndReason,
-    ErrorInfo,
-    ExecutionError,
     Notice,
     NoticeReason,
-    Outcome,
     SessionLimits,
     SessionState,
     Usage,
     mint_uid,
 )
-from cellhouse.runtime.execution import Execution, Stage
+from cellhouse.runtime.ends import end_after_failure, our_fault
+from cellhouse.runtime.execution import Execution
 from cellhouse.runtime.files import FileWatch
 from cellhouse.runtime.late import LateRoutes
 from cellhouse.runtime.logs import logger
@@ -106,31 +104,15 @@ class Run:
         try:
             return await self._to_its_end()
         except Exception as error:
-            error_id = mint_uid()
-            _logger.exception(
-                "execution failed inside the house", execution=str(self._execution.name), error_id=error_id
-            )
-            verdict = _our_fault(error, error_id)
+            verdict = our_fault(self._execution, error)
             self._on_verdict(verdict)
             self._kernel.kill()
-            self._end_all_the_same(verdict)
+            end_after_failure(self._execution, error, verdict)
             return verdict
         finally:
             self._stop_timers()
             if self._execution.settled:
                 self._late.add(self._execution.uid, self._recorder.late(), self._execution.log)
-
-    def _end_all_the_same(self, verdict: Verdict) -> None:
-        """After a failure of ours. It may be the end itself that failed, so less and less is asked for."""
-        if self._execution.stage is Stage.FINISHED:
-            return
-        try:
-            self._execution.freeze(verdict)
-        except Exception:
-            _logger.exception(
-                "what was captured could not be put together", execution=str(self._execution.name)
-            )
-            self._execution.freeze_without_output(verdict)
 
     async def _to_its_end(self) -> Verdict:
         execution = self._execution
@@ -356,15 +338,3 @@ def _count(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_EXECUTION_COUNT:
         return value
     return None
-
-
-def _our_fault(error: Exception, error_id: str) -> Verdict:
-    text = f"the service failed while the code ran ({type(error).__name__}); errorId {error_id} is in its log"
-    info = ErrorInfo(reason=EndReason.RUNTIME_LOST, metadata={"errorId": error_id, "mayHaveRun": "true"})
-    return Verdict(
-        Outcome.RUNTIME_LOST,
-        SessionState.RESET,
-        ExecutionError(name="RuntimeLost", value=text),
-        info,
-        kernel_lost=True,
-    )
