@@ -7,7 +7,7 @@ def test_folded_as_a_terminal_would() -> None:
     view = FoldedText(1_000)
     for text in ("\r 10%", "\r 20%", "\r100%\n", "\x1b[31mred\x1b[0m\n", "up\n\x1b[Adown"):
         view.write(text)
-    assert view.render("x") == ("100%\nred\ndown", None)
+    assert view.render("x") == ("100%\nred\ndown\n", None)
 
 
 def test_cleared() -> None:
