@@ -260,19 +260,18 @@ class Printer:
         value = self._value
         shown_value = None if value is None else value.render()
         report = self._error.report if self._error is not None and self._error_is_own else None
-        truncation = Truncation(
-            stdout=out.cut(shown_out),
-            stderr=err.cut(shown_err),
-            result=None if value is None or shown_value is None else value.cut(shown_value),
-            value=None if report is None else report.value_cut,
-            traceback=None if report is None else report.traceback_cut,
-        )
-        anything = any(cut is not None for cut in truncation.__dict__.values())
+        cuts = {
+            "stdout": out.cut(shown_out),
+            "stderr": err.cut(shown_err),
+            "result": None if value is None or shown_value is None else value.cut(shown_value),
+            "value": None if report is None else report.value_cut,
+            "traceback": None if report is None else report.traceback_cut,
+        }
         return (
             shown_out.text,
             shown_err.text,
             "" if shown_value is None else shown_value.text,
-            truncation if anything else None,
+            Truncation(**cuts) if any(cuts.values()) else None,
         )
 
     def cleared(self) -> Cleared | None:

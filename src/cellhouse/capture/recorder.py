@@ -153,10 +153,10 @@ class Recorder:
 
     def next_due(self) -> float | None:
         """When `run_due` has something to do, on the monotonic clock; None while nothing waits."""
-        due = [
-            moment for moment in (self._outputs.next_due(), self._emitter.next_due()) if moment is not None
-        ]
-        return min(due, default=None)
+        update, frame = self._outputs.next_due(), self._emitter.next_due()
+        if update is None or frame is None:
+            return frame if update is None else update
+        return min(update, frame)
 
     def run_due(self) -> None:
         """Writes gathered updates and sends a tail frame, as far as they are due."""

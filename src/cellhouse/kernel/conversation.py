@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cellhouse.kernel.base import Died, Kernel, KernelGone, KernelItem, Trouble
-from cellhouse.messages import Message, RawText
+from cellhouse.messages import LongText, Message, RawText, text_chunks
 
 SETTLE_SECONDS = 5.0
 """After a reply the idle status is awaited this long without a sign, and the other way round."""
@@ -20,7 +20,6 @@ INTERRUPT_SECONDS = 1.0
 DEATH_SECONDS = 5.0
 """A kernel that is to be killed is awaited this long; then its end counts as one whose cause can't be learnt."""
 MAX_LEFTOVERS = 4096
-PROMPT_CHARS = 8192
 END_OF_INPUT = "\x04"
 """What the reference kernel turns into EOFError when it stands alone in an input_reply."""
 
@@ -255,7 +254,7 @@ class Conversation:
         prompt = content.get("prompt")
         self._input_until = self._loop.time() + self.input_seconds
         yield InputAsked(
-            prompt=prompt[:PROMPT_CHARS] if isinstance(prompt, str) else "",
+            prompt="".join(text_chunks(prompt)) if isinstance(prompt, str | LongText) else "",
             password=content.get("password") is True,
         )
 
@@ -273,10 +272,9 @@ class Conversation:
     # time
 
     def _timeout(self) -> float | None:
-        now = self._loop.time()
         limits = (self.wake_at, self._input_until, self._dead_by, self._settle_until())
         times = [moment for moment in limits if moment is not None]
-        return max(0.0, min(times) - now) if times else None
+        return max(0.0, min(times) - self._loop.time()) if times else None
 
     def _settle_until(self) -> float | None:
         if not self._settle_from:

@@ -1,10 +1,8 @@
 """Losses below us, seen by the counter at the end of a kernel's message ids."""
 
-import re
-
 MAX_GAPS = 1024
-
-_COUNTED = re.compile(r"(.{1,200})_(\d{1,15})")
+MAX_PREFIX_CHARS = 200
+MAX_DIGITS = 15
 
 
 class LossDetector:
@@ -23,10 +21,13 @@ class LossDetector:
 
     def see(self, msg_id: str) -> None:
         """Take note of one message's id."""
-        match = _COUNTED.fullmatch(msg_id)
-        if match is None:
+        prefix, _, counter = msg_id.rpartition("_")
+        if not (0 < len(prefix) <= MAX_PREFIX_CHARS and counter.isdecimal() and len(counter) <= MAX_DIGITS):
             return
-        prefix, number = match[1], int(match[2])
+        number = int(counter)
+        if prefix == self._prefix and number == self._next:
+            self._next += 1
+            return
         if not self._prefix:
             self._prefix, self._next = prefix, number
         if prefix != self._prefix:

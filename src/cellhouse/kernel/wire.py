@@ -17,6 +17,7 @@ MAX_HEADER_BYTES = 65_536
 MAX_METADATA_BYTES = 4 << 20
 MAX_NAME_CHARS = 256
 _BLOCK_BYTES = 64  # of SHA-256
+_SMALL_BYTES = 4_096
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -96,8 +97,11 @@ class Wire:
 
     def _sign(self, parts: Sequence[bytes | memoryview]) -> bytes:
         inner, outer = self._inner.copy(), self._outer.copy()
-        for part in parts:
-            inner.update(part)
+        if sum(map(len, parts)) < _SMALL_BYTES:
+            inner.update(b"".join(parts))
+        else:
+            for part in parts:
+                inner.update(part)
         outer.update(inner.digest())
         return outer.hexdigest().encode()
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 Channel = Literal["iopub", "shell", "control", "stdin"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # nobody changes one; frozen, its making would take four times as long
 class Message:
     """A message as the Jupyter messaging protocol 5.4 shapes it, already authenticated and bounded.
 
