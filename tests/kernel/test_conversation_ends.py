@@ -122,7 +122,7 @@ async def test_a_refusal_that_the_kernel_does_not_take_ends_it() -> None:
     [
         ({}, InputAsked("", False)),
         ({"prompt": 5, "password": "yes"}, InputAsked("", False)),
-        ({"prompt": "p" * 10_000, "password": True}, InputAsked("p" * 8192, True)),
+        ({"prompt": "p" * 10_000, "password": True}, InputAsked("p" * 10_000, True)),
     ],
 )
 def test_what_is_odd_about_an_input_request_is_left_out(content: dict[str, Any], asked: InputAsked) -> None:

@@ -16,6 +16,7 @@ from cellhouse.model import (
     EndReason,
     ExecutionName,
     FailedPrecondition,
+    InvalidArgument,
     Late,
     NoticeReason,
     ResourceExhausted,
@@ -37,6 +38,7 @@ from cellhouse.runtime.session_log import SessionLog
 
 _logger = logger()
 
+INPUT_CHARS = 1 << 20
 CATCH_UP_ITEMS = 4096
 
 KernelMaker = Callable[[], Coroutine[Any, Any, Kernel]]
@@ -167,6 +169,11 @@ class Session:
             )
 
     def provide_input(self, execution: Execution, value: str) -> None:
+        if len(value) > INPUT_CHARS:
+            raise InvalidArgument.of_field(
+                "value",
+                f"{len(value)} characters are over the limit of {INPUT_CHARS} for a line of input; put them into a file",
+            )
         conversation = execution.conversation
         if conversation is None or execution.stage is Stage.FINISHED or not conversation.provide_input(value):
             raise FailedPrecondition(
