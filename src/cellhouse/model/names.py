@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from cellhouse.model.enums import CallReason
 from cellhouse.model.errors import InvalidArgument
@@ -67,11 +67,22 @@ def check_artifact_id(value: object, field: str = "artifact") -> str:
 
 
 def _segments(value: object, field: str, *collections: str) -> list[str]:
-    form = "/".join(f"{collection}/{{{collection[:-1]}}}" for collection in collections)
     parts = value.split("/", 2 * len(collections)) if isinstance(value, str) else []
     if len(parts) != 2 * len(collections) or tuple(parts[::2]) != collections:
+        form = "/".join(f"{collection}/{{{collection[:-1]}}}" for collection in collections)
         raise _bad(field, value, f"a name of the form {form}")
     return parts[1::2]
+
+
+_Name = TypeVar("_Name")
+
+
+def _of_checked(cls: type[_Name], **ids: str) -> _Name:
+    """A name made of ids that have been looked at already."""
+    made = object.__new__(cls)
+    for field, value in ids.items():
+        object.__setattr__(made, field, value)
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +98,7 @@ class RuntimeName:
     def parse(cls, value: str, field: str = "runtime") -> Self:
         """Reads a full name; InvalidArgument names the field and the rule."""
         (runtime,) = _segments(value, field, "runtimes")
-        return cls(check_id(runtime, field))
+        return _of_checked(cls, runtime=check_id(runtime, field))
 
     def session(self, session: str) -> "SessionName":
         return SessionName(self.runtime, session)
@@ -111,14 +122,15 @@ class SessionName:
     def parse(cls, value: str, field: str = "session") -> Self:
         """Reads a full name; InvalidArgument names the field and the rule."""
         runtime, session = _segments(value, field, "runtimes", "sessions")
-        return cls(check_id(runtime, field), check_id(session, field))
+        return _of_checked(cls, runtime=check_id(runtime, field), session=check_id(session, field))
 
     @property
     def runtime_name(self) -> RuntimeName:
-        return RuntimeName(self.runtime)
+        return _of_checked(RuntimeName, runtime=self.runtime)
 
     def execution(self, execution: str) -> "ExecutionName":
-        return ExecutionName(self.runtime, self.session, execution)
+        check_execution_id(execution, "execution")
+        return _of_checked(ExecutionName, runtime=self.runtime, session=self.session, execution=execution)
 
     def __str__(self) -> str:
         return f"runtimes/{self.runtime}/sessions/{self.session}"
@@ -141,15 +153,20 @@ class ExecutionName:
     def parse(cls, value: str, field: str = "execution") -> Self:
         """Reads a full name; InvalidArgument names the field and the rule."""
         runtime, session, execution = _segments(value, field, "runtimes", "sessions", "executions")
-        return cls(check_id(runtime, field), check_id(session, field), check_execution_id(execution, field))
+        return _of_checked(
+            cls,
+            runtime=check_id(runtime, field),
+            session=check_id(session, field),
+            execution=check_execution_id(execution, field),
+        )
 
     @property
     def runtime_name(self) -> RuntimeName:
-        return RuntimeName(self.runtime)
+        return _of_checked(RuntimeName, runtime=self.runtime)
 
     @property
     def session_name(self) -> SessionName:
-        return SessionName(self.runtime, self.session)
+        return _of_checked(SessionName, runtime=self.runtime, session=self.session)
 
     def __str__(self) -> str:
         return f"runtimes/{self.runtime}/sessions/{self.session}/executions/{self.execution}"
