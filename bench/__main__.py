@@ -1,61 +1,95 @@
-"""`python -m bench [--quick] [--write FILE]`: Cellhouse beside raw ipykernel in one interleaved run."""
+"""`python -m bench [--quick] [--write FILE]`: Cellhouse beside raw ipykernel in one interleaved run.
+
+Prints the table, and leaves it with all figures below `bench-results/`.
+"""
 
 import argparse
 import asyncio
-import os
-import platform
+import json
+import random
 import sys
-from importlib.metadata import version
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from bench.figures import MIB, mebibytes, seconds
-from bench.latency import Both, Deaths, deaths, warm
-from bench.versions import environment_version
-from bench.volume import Side, measure
-from bench.workloads import displays, html, prints, updates, writes
+from bench.latency import deaths, warm
+from bench.report import Report
+from bench.versions import load, machine, versions
+from bench.volume import measure
+from bench.workloads import LINE_BYTES, displays, html, prints, updates, writes
 
 SEED = 20_261_201
+RESULTS = Path("bench-results")
+
+HOW = """\
+Cellhouse: `House.execute` with its journal and bubblewrap walls, awaited to the result. Raw: stock
+`python -m ipykernel_launcher` of the same environment over zmq ipc, by a client of pyzmq's asyncio sockets and
+jupyter_client's `Session` with RCVHWM 0 that keeps counts and no output. Sides take turns in random order; where two
+figures stand they are the median and the 95th percentile, or, where n is below 20, the median and the worst. Ratios are
+of medians. Growth is the highest resident memory of the service (raw: of the client) over what it held just before, at
+worst; own CPU is that process's without the kernel's. The raw client can learn of a death only by asking whether the
+process lives; it asks every second, as others do."""
 
 
 def main() -> None:
     options = _options()
-    quick: bool = options.quick
-    lines = [_machine(), "", "| what | Cellhouse | raw ipykernel | ratio |", "|---|---|---|---|"]
-    goals: list[tuple[str, str, bool]] = []
-    one = asyncio.run(warm(40 if quick else 300, SEED))
-    lines.append(_both("warm `1 + 1`, median / p95", one))
-    goals.append(("`House.execute` ≤ 1.25 × raw", f"{one.ratio:.2f} ×", one.ratio <= 1.25))
-    repeats = 1 if quick else 3
-    written = measure(writes(), ("ours", "raw"), repeats, SEED)
-    lines.append(_volume("10 × 10 MB writes", written))
-    ours, raw = written["ours"], written["raw"]
-    goals.append(_time_goal("7: 10 × 10 MB writes ≤ raw's time", ours, raw.seconds.median))
-    goals.append(_growth_goal("7: service growth ≤ 16 MiB", ours, 16))
-    goals.append(("7: every byte accounted for", _faults(ours), not ours.faults))
-    for name, workload in (
-        ("20,000 displays", displays(2_000 if quick else 20_000)),
-        ("1,000 updates of one display", updates(1_000)),
-        ("50 MB of HTML", html(50)),
-    ):
-        sides = measure(workload, ("ours", "raw", "plain"), repeats, SEED)
-        lines.append(_volume(workload.name, sides))
-        bound = sides["raw"].seconds.median + sides["plain"].seconds.median
-        goals.append(_time_goal(f"8: {name} ≤ raw + plain writing ({seconds(bound)})", sides["ours"], bound))
-        goals.append(_growth_goal(f"8: {name}: service growth ≤ 64 MiB", sides["ours"], 64))
-        goals.append(
-            (f"8: {name}: nothing lost undeclared", _faults(sides["ours"]), not sides["ours"].faults)
-        )
-    ended = asyncio.run(deaths(2 if quick else 7))
-    lines.append(_both("a killed kernel is told of", ended.both))
-    goals.append(_death_goal(ended))
-    bulk = measure(prints(200_000 if quick else 2_000_000), ("ours", "raw"), repeats, SEED)
-    lines.append(_volume("2 million prints" if not quick else "200,000 prints", bulk))
-    lines += ["", "## Goals", "", "| goal | measured | met |", "|---|---|---|"]
-    lines += [f"| {goal} | {measured} | {'met' if met else 'NOT MET'} |" for goal, measured, met in goals]
-    text = "\n".join(lines) + "\n"
+    dice = random.Random(SEED)
+    report = Report()
+    figures: dict[str, Any] = {}
+    began = time.monotonic()
+    before = load()
+    with tempfile.TemporaryDirectory(prefix="bench-") as name:
+        for title, found in _measured(options.quick, dice, Path(name), report):
+            figures[title] = found
+            _say(f"{time.monotonic() - began:6.1f} s  {title}")
+    now = datetime.now(UTC)
+    busy = f"load {before} at the start, {load()} at the end{'; quick' if options.quick else ''}"
+    text = f"{now:%Y-%m-%d}; {versions()}. {machine()}; {busy}.\n\n{HOW}\n\n{report.text()}"
     sys.stdout.write(text)
+    RESULTS.mkdir(exist_ok=True)
+    stem = RESULTS / f"{now:%Y%m%d-%H%M%S}"
+    stem.with_suffix(".json").write_text(json.dumps(figures, indent=1) + "\n")
+    stem.with_suffix(".md").write_text(text)
     if options.write is not None:
         Path(options.write).write_text(f"# What was measured\n\n{text}")
+
+
+def _measured(
+    quick: bool, dice: random.Random, directory: Path, report: Report
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Everything, one thing after the other: its name and its figures."""
+    repeats = 1 if quick else 3
+    place = directory / "warm"
+    place.mkdir()
+    one = asyncio.run(warm(3 if quick else 15, dice, place))
+    report.warm(one)
+    yield "warm", asdict(one)
+
+    workload = writes()
+    sides = measure(workload, ("ours", "raw"), repeats, dice, directory)
+    report.writes(workload.name, sides)
+    yield workload.name, {side: asdict(found) for side, found in sides.items()}
+
+    for workload in (displays(2_000 if quick else 20_000), updates(1_000), html(50)):
+        sides = measure(workload, ("ours", "raw", "plain"), repeats, dice, directory)
+        report.displays(workload.name, sides)
+        yield workload.name, {side: asdict(found) for side, found in sides.items()}
+
+    place = directory / "deaths"
+    place.mkdir()
+    ended = asyncio.run(deaths(2 if quick else 7, place))
+    report.deaths(ended)
+    yield "deaths", asdict(ended)
+
+    lines = 200_000 if quick else 2_000_000
+    workload = prints(lines)
+    sides = measure(workload, ("ours", "raw"), repeats, dice, directory)
+    report.prints(workload.name, sides, lines * LINE_BYTES / 1e6)
+    yield workload.name, {side: asdict(found) for side, found in sides.items()}
 
 
 def _options() -> argparse.Namespace:
@@ -65,59 +99,8 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _machine() -> str:
-    packages = ", ".join(f"{name} {version(name)}" for name in ("cellhouse", "pyzmq", "jupyter_client"))
-    kernel = ", ".join(f"{name} {environment_version(name)}" for name in ("ipykernel", "ipython"))
-    return (
-        f"Python {platform.python_version()}, Linux {platform.release()}, {os.cpu_count()} processors; {packages}; "
-        f"in the kernel environment {kernel}. Raw: stock ipykernel over zmq ipc, a client that keeps only counts, "
-        "RCVHWM 0. Sides take turns in random order; ratios are of medians. Growth is the highest resident memory "
-        "of the service (of the client) over what it was before."
-    )
-
-
-def _both(name: str, both: Both) -> str:
-    ours = f"{seconds(both.ours.median)} / {seconds(both.ours.p95)}"
-    raw = f"{seconds(both.raw.median)} / {seconds(both.raw.p95)}"
-    return f"| {name} (n = {both.ours.count}) | {ours} | {raw} | {both.ratio:.2f} |"
-
-
-def _volume(name: str, sides: dict[str, Side]) -> str:
-    ours, raw = sides["ours"], sides["raw"]
-    ratio = ours.seconds.median / raw.seconds.median
-    plain = f"; plain files {seconds(sides['plain'].seconds.median)}" if "plain" in sides else ""
-    return f"| {name} (n = {ours.seconds.count}){plain} | {_side(ours)} | {_side(raw)} | {ratio:.2f} |"
-
-
-def _side(side: Side) -> str:
-    lost = f"; {', '.join(side.faults)}" if side.faults else ""
-    return (
-        f"{seconds(side.seconds.median)}, own CPU {seconds(side.cpu_seconds.median)}, "
-        f"growth {mebibytes(side.growth_bytes.median)}{lost}"
-    )
-
-
-def _time_goal(name: str, side: Side, bound: float) -> tuple[str, str, bool]:
-    return (
-        name,
-        f"{seconds(side.seconds.median)} ({side.seconds.median / bound:.2f} ×)",
-        side.seconds.median <= bound,
-    )
-
-
-def _growth_goal(name: str, side: Side, mib: int) -> tuple[str, str, bool]:
-    return name, f"{mebibytes(side.growth_bytes.worst)} at worst", side.growth_bytes.worst <= mib * MIB
-
-
-def _death_goal(ended: Deaths) -> tuple[str, str, bool]:
-    worst = ended.both.ours.worst
-    told = f"{seconds(worst)} at worst" + (f"; {', '.join(ended.faults)}" if ended.faults else "")
-    name = "11: a killed kernel told of in ≤ 0.2 s, with its partial output and its cause"
-    return name, told, worst <= 0.2 and not ended.faults
-
-
-def _faults(side: Side) -> str:
-    return "; ".join(side.faults) or "all there"
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
-"""One workload on one side, in a process of its own so that no side's memory hides the other's: prints one JSON line."""
+"""One workload on one side, in a process of its own so that no side's memory hides the other's.
+
+`python -m bench.child SIDE DIRECTORY`: the workload comes as JSON on standard input, the figures go out as JSON. What is
+left in the directory is the caller's to clear: a file system is slower for seconds after many files were deleted.
+"""
 
 import asyncio
 import gc
 import json
 import sys
-import tempfile
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -98,9 +101,9 @@ SIDES = {"ours": _ours, "raw": _raw, "plain": _plain}
 
 
 def main() -> None:
-    side, workload = sys.argv[1], Workload(**json.loads(sys.stdin.read()))
-    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        run = asyncio.run(SIDES[side](workload, Path(directory)))
+    _, side, directory = sys.argv
+    workload = Workload(**json.loads(sys.stdin.read()))
+    run = asyncio.run(SIDES[side](workload, Path(directory)))
     sys.stdout.write(json.dumps(asdict(run)) + "\n")
 
 

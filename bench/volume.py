@@ -24,19 +24,22 @@ class Side:
     faults: list[str]
 
 
-def measure(workload: Workload, sides: tuple[str, ...], repeats: int, seed: int) -> dict[str, Side]:
-    """Each side `repeats` times, in random order."""
-    order = [*sides] * repeats
-    random.Random(seed).shuffle(order)
+def measure(
+    workload: Workload, sides: tuple[str, ...], repeats: int, dice: random.Random, directory: Path
+) -> dict[str, Side]:
+    """Each side `repeats` times: in each round all of them, in random order."""
     runs: dict[str, list[Run]] = {side: [] for side in sides}
-    for side in order:
-        runs[side].append(_run(side, workload))
+    for number in range(repeats):
+        for side in dice.sample(sides, len(sides)):
+            place = directory / f"{workload.name} {side} {number}".replace(" ", "-")
+            place.mkdir()
+            runs[side].append(_run(side, workload, place))
     return {side: _short(found) for side, found in runs.items()}
 
 
-def _run(side: str, workload: Workload) -> Run:
+def _run(side: str, workload: Workload, place: Path) -> Run:
     done = subprocess.run(
-        [sys.executable, "-m", "bench.child", side],
+        [sys.executable, "-m", "bench.child", side, place],
         input=json.dumps(asdict(workload)).encode(),
         stdout=subprocess.PIPE,
         cwd=Path(__file__).parents[1],
