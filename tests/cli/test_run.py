@@ -2,8 +2,10 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -268,3 +270,54 @@ def test_a_journal_that_is_not_there_is_a_usage_error(cli: Cli) -> None:
     done = cli("journal", "verify", "--state-dir", str(cli.state / "nothing"))
     assert done.returncode == 2
     assert os.fsencode(str(cli.state / "nothing")) in done.stderr
+
+
+def test_a_file_that_cannot_be_exported_costs_neither_the_result_nor_the_others(cli: Cli) -> None:
+    (cli.directory / "out" / "files" / "taken").mkdir(parents=True)
+    code = "open('taken', 'w').write('x'); open('free', 'w').write('y'); open('vast', 'wb').truncate(2**40)"
+    done = cli("run", "--json", "--save", "out", "-c", code)
+    assert done.returncode == 0
+    assert {made.name for made in _result(done).artifacts or ()} == {"taken", "free", "vast"}
+    assert (cli.directory / "out" / "files" / "free").read_text() == "y"
+    assert b"'taken' was left out" in done.stderr
+    assert b"'vast' was left out" in done.stderr
+
+
+def test_closed_streams_are_no_traceback(cli: Cli) -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" -m cellhouse run -c "print(1)" <&- >&-', sys.executable],
+        env=cli.variables(),
+        capture_output=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert b"Traceback" not in done.stderr
+
+
+def test_code_without_end_is_refused_by_its_size(cli: Cli) -> None:
+    done = cli("run", "/dev/zero")
+    assert done.returncode == 2
+    assert b"/dev/zero" in done.stderr
+
+
+def test_input_at_a_terminal_is_answered_and_holds_up_no_timeout(cli: Cli) -> None:
+    code = "name = input('\\x1b]0;title\\x07who? ')\nprint('hello', name)\ninput('never answered')"
+    ours, theirs = pty.openpty()
+    try:
+        with subprocess.Popen(
+            cli.command("run", "--timeout", "8", "-c", code),
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=cli.variables(),
+        ) as process:
+            assert process.stdout is not None
+            assert os.read(process.stdout.fileno(), 100) == b"who? "
+            os.write(ours, b"Ada\n")
+            output, _ = process.communicate(timeout=60)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert b"hello Ada\n" in output
+    assert process.returncode == 3

@@ -10,10 +10,12 @@ from cellhouse.kernel import (
     Died,
     ExecuteRequest,
     InputAsked,
+    Output,
     Trouble,
     conversation,
 )
 from cellhouse.kernel.conversation import END_OF_INPUT, MAX_LEFTOVERS, Remark, Step
+from cellhouse.messages import RawText
 from tests.kernel.fake import FakeKernel, Sent
 from tests.kernel.talk import ME, converse, done, end_of, now, outputs, remarks
 from tests.kernel.virtual_time import virtual_time
@@ -165,8 +167,23 @@ async def test_an_exit_that_does_not_come_is_awaited_so_long_and_no_longer() -> 
 
     began = now()
     end = end_of(await converse(script, exit_seconds=7))
-    assert (end.asked_exit, end.died) == (True, None)
+    assert (end.asked_exit, end.died) == (True, Died(None, 9))
+    assert end.trouble is not None
+    assert end.trouble.reason == "KERNEL_LOST"
     assert now() - began == 7
+
+
+@virtual_time
+async def test_all_that_is_said_on_the_way_out_is_of_the_code_that_quit() -> None:
+    async def script(k: FakeKernel, _: Sent) -> None:
+        k.done(payload=ASK_EXIT)
+        for _number in range(10_000):
+            k.put(RawText("stdout", b"x"))
+        k.die(exit_status=0)
+
+    steps = await converse(script)
+    assert end_of(steps).died == Died(0, None)
+    assert sum(isinstance(step, Output) for step in steps) == 10_000
 
 
 @pytest.mark.parametrize(

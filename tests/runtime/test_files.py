@@ -11,7 +11,7 @@ import pytest
 from cellhouse import House
 from cellhouse.files import HostileDir
 from cellhouse.model import Artifact, ArtifactEvent, CaptureLimits, NoticeReason
-from cellhouse.runtime.files import HASH_BYTES, INLINE_BYTES, FileWatch
+from cellhouse.runtime.files import HASH_BYTES, INLINE_BYTES, FileWatch, _time_of
 from tests.runtime.support import FakeWorld, Place, events_of, new_place, notices, settings, within
 
 
@@ -194,3 +194,8 @@ async def test_gone_before_it_was_read(
     monkeypatch.setattr(HostileDir, "scan", scan_and_remove)
     (artifact,) = await anext(steps)
     assert (artifact.name, artifact.bytes, artifact.sha256) == ("gone", 3, None)
+
+
+def test_a_date_that_no_calendar_has_is_left_out() -> None:
+    assert _time_of(10**21) is None
+    assert _time_of(0) == "1970-01-01T00:00:00.000Z"

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -10,7 +11,7 @@ import typer
 
 from cellhouse.cli.journal import app as journal_app
 from cellhouse.cli.run import RunOptions, run_code
-from cellhouse.model import CellhouseError, InvalidArgument, NotFound
+from cellhouse.model import CellhouseError, InvalidArgument, NotFound, SessionLimits
 from cellhouse.sandbox import levels
 
 USAGE, OTHER = 2, 3
@@ -111,13 +112,22 @@ def _code(file: str | None, code: str | None) -> str:
         return code
     assert file is not None
     try:
-        raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        raw = _read(file)
     except OSError as error:
         _usage(f"{file}: {error.strerror or error}; give a file that can be read")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         _usage(f"{file}: not UTF-8 at byte {error.start}; save the code as UTF-8")
+
+
+def _read(file: str) -> bytes:
+    limit = SessionLimits().code_bytes
+    with sys.stdin.buffer if file == "-" else Path(file).open("rb") as source:
+        raw = source.read(limit + 1)
+    if len(raw) > limit:
+        _usage(f"{file}: code of more than {limit} bytes; put data into a file and give it with --input")
+    return raw
 
 
 def _inputs(paths: list[Path]) -> dict[str, Path]:
@@ -144,4 +154,7 @@ def _drop_stdout() -> None:
 
 def main() -> None:
     """The entry point."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
     app()

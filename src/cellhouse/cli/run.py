@@ -1,13 +1,13 @@
 """`cellhouse run`: one piece of code in a fresh runtime of an embedded house."""
 
 import asyncio
-import getpass
 import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cellhouse.cli.ask import ask
 from cellhouse.cli.save import save_outputs
 from cellhouse.cli.show import Show
 from cellhouse.house import House
@@ -61,12 +61,12 @@ async def run_code(options: RunOptions) -> int:
         )
         handle = await house.execute(request)
         result = await _watch(handle, show)
+        if show is None:  # before anything that can fail
+            sys.stdout.write(result.to_json() + "\n")
+            sys.stdout.flush()
         saved = await save_outputs(house, result, options.save) if options.save is not None else []
         if show is not None:
             show.summary(result, saved=saved, state_dir=house.state_dir)
-        else:
-            sys.stdout.write(result.to_json() + "\n")
-            sys.stdout.flush()
     return exit_status(result)
 
 
@@ -86,6 +86,7 @@ async def _watch(handle: ExecutionHandle, show: Show | None) -> ExecuteCodeResul
     loop = asyncio.get_running_loop()
     watching = asyncio.current_task()
     asked: list[asyncio.Task[bool]] = []
+    asking: asyncio.Task[None] | None = None
 
     def interrupt() -> None:
         if asked and watching is not None:  # the first did not help: leave, and the runtime ends with us
@@ -98,7 +99,7 @@ async def _watch(handle: ExecutionHandle, show: Show | None) -> ExecuteCodeResul
             if show is not None:
                 show.event(event)
             if isinstance(event, InputRequestedEvent):
-                await _answer(handle, await asyncio.to_thread(_ask, event.prompt, event.password))
+                asking = loop.create_task(_answer(handle, event))
             elif isinstance(event, FinishedEvent):
                 return event.result
             elif isinstance(event, TailFrame):
@@ -106,20 +107,15 @@ async def _watch(handle: ExecutionHandle, show: Show | None) -> ExecuteCodeResul
         raise RuntimeError(f"{handle.name}: the events ended without `finished`")
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+        if asking is not None:
+            asking.cancel()
 
 
-async def _answer(handle: ExecutionHandle, line: str) -> None:
+async def _answer(handle: ExecutionHandle, asked: InputRequestedEvent) -> None:
     try:
-        await handle.provide_input(line)
+        await handle.provide_input(await ask(asked.prompt, asked.password))
     except FailedPrecondition as error:  # it came too late; the code has got EOFError and said so
         sys.stderr.write(f"cellhouse: {error.message}\n")
-
-
-def _ask(prompt: str, password: bool) -> str:
-    try:
-        return getpass.getpass(prompt) if password else input(prompt)
-    except EOFError:
-        return "\x04"
 
 
 def _blocks(path: Path) -> Iterator[bytes]:

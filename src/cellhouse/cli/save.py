@@ -2,10 +2,11 @@
 
 import mimetypes
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from cellhouse.files import FileError, HostileDir
+from cellhouse.files import FileError, FileTooLarge, HostileDir
 from cellhouse.house import House
 from cellhouse.model import CallReason, ExecuteCodeResult, ExecutionName, FailedPrecondition, NotFound
 
@@ -18,6 +19,8 @@ _EXTENSIONS = {
     "application/json": ".json",
 }
 _BLOCK = 1 << 20
+SAVE_BYTES = 4 << 30
+"""So much is exported of the files of one execution; what does not fit is named on stderr."""
 
 
 async def save_outputs(house: House, result: ExecuteCodeResult, directory: Path) -> list[Path]:
@@ -59,23 +62,36 @@ async def _rich(house: House, result: ExecuteCodeResult, target: HostileDir):  #
 
 def _made(house: House, result: ExecuteCodeResult, target: HostileDir) -> Iterator[str]:
     runtime = ExecutionName.parse(result.execution).runtime_name
+    left = SAVE_BYTES
     with house.open_content(str(runtime)) as content:
         for artifact in result.artifacts or ():
+            size = artifact.bytes or 0
             try:
-                fd = content.open_read(artifact.name)
-            except (OSError, FileError):  # gone again since; the result lists it as it was
+                if size > left:
+                    raise FileTooLarge(artifact.name, size, left)
+                _copy(content, target, artifact.name, size)
+            except (OSError, FileError) as error:
+                # One file that can't be exported takes neither the others nor the result with it.
+                sys.stderr.write(f"cellhouse: --save: {artifact.name!r} was left out: {error}\n")
                 continue
-            try:
-                name = f"{FILES}/{artifact.name}"
-                target.subdir(name.rpartition("/")[0], create=True).close()
-                target.create(name, _blocks(fd))
-            finally:
-                os.close(fd)
-            yield name
+            left -= size
+            yield f"{FILES}/{artifact.name}"
 
 
-def _blocks(fd: int) -> Iterator[bytes]:
-    while block := os.read(fd, _BLOCK):
+def _copy(content: HostileDir, target: HostileDir, name: str, size: int) -> None:
+    fd = content.open_read(name)
+    try:
+        path = f"{FILES}/{name}"
+        target.subdir(path.rpartition("/")[0], create=True).close()
+        target.create(path, _blocks(fd, size))
+    finally:
+        os.close(fd)
+
+
+def _blocks(fd: int, size: int) -> Iterator[bytes]:
+    """At most as much as the result tells of: the file may grow for ever."""
+    while size > 0 and (block := os.read(fd, min(_BLOCK, size))):
+        size -= len(block)
         yield block
 
 

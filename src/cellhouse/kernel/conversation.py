@@ -116,6 +116,8 @@ class Conversation:
     _input_until: float | None = None
     _dead_by: float | None = None
     _trouble: Trouble | None = None
+    _foreign: bool = False
+    """Text of the process itself was coming before the code was sent: what comes after may be of the same writer."""
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
     async def steps(self) -> AsyncIterator[Step]:
@@ -189,6 +191,7 @@ class Conversation:
                     for step in self._message(item):
                         yield step
                 case _:
+                    self._foreign = self._foreign or isinstance(item, RawText)
                     yield Stray(item)
 
     def _send(self) -> bool:
@@ -212,6 +215,13 @@ class Conversation:
     def _take(self, item: KernelItem) -> Iterator[Step]:
         match item:
             case RawText():
+                if self._foreign:
+                    self._foreign = False
+                    yield Remark(
+                        "UNATTRIBUTED_OUTPUT",
+                        "earlier background work was writing to the process's own descriptors when this execution "
+                        "began; some of that text may stand here",
+                    )
                 yield Output(item)
             case Trouble(fatal=True):
                 if self._trouble is None:
@@ -320,12 +330,15 @@ class Conversation:
             until += INTERRUPT_SECONDS
         elif died is None and kernel.lost_messages():
             until += STRAGGLER_SECONDS
-        for _ in range(MAX_LEFTOVERS):
+        seen = 0
+        # A death that is coming is awaited by time alone: the process may say as much as it likes on its way out.
+        while seen < MAX_LEFTOVERS or (asked_exit and self._loop.time() < until):
             item = await kernel.receive(max(0.0, until - self._loop.time()))
             if item is None:
                 if self._loop.time() >= until:
-                    return
+                    break
                 continue
+            seen += 1
             if isinstance(item, Died):
                 yield item
                 return
@@ -333,6 +346,25 @@ class Conversation:
                 yield step
             if died is None and not (asked_exit or kernel.interrupting or kernel.lost_messages()):
                 until = 0.0
+        if died is None and asked_exit:
+            async for last in self._quit_for_it():
+                yield last
+
+    async def _quit_for_it(self) -> AsyncIterator[Step | Died]:
+        """The code asked the kernel to end, and it did not: nobody may find it half gone."""
+        text = f"the code quit the kernel, whose process did not end within {self.exit_seconds:g} s"
+        self._trouble = self._trouble or Trouble("KERNEL_LOST", text, fatal=True)
+        self.kernel.kill()
+        until = self._loop.time() + DEATH_SECONDS
+        while (left := until - self._loop.time()) > 0:
+            item = await self.kernel.receive(left)
+            if isinstance(item, Died):
+                yield item
+                return
+            if item is not None:
+                for step in self._take(item):
+                    yield step
+        yield Died(None, None)
 
     def _accounts(self, died: Died | None) -> Iterator[Step]:
         lost = self.kernel.lost_messages(take=True)

@@ -36,6 +36,7 @@ START_SECONDS = 60.0
 LOG_CHARS = 8192
 MAX_UNSENT_BYTES = 32 << 20
 CLOSE_GRACE_SECONDS = 2.0
+STUCK_SECONDS = 5.0
 _POLL_SECONDS = 0.003
 _RETRY_SECONDS = 0.05
 
@@ -100,6 +101,8 @@ class JupyterKernel:
         self._closer: asyncio.Task[None] | None = None
         self._interrupts = 0
         self._burial: asyncio.Task[None] | None = None
+        self._stuck: asyncio.TimerHandle | None = None
+        self._given_up = False
         self._closing: asyncio.TimerHandle | None = None
         self._log = ""
         self._complaint = ""
@@ -253,9 +256,12 @@ class JupyterKernel:
             self._closing.cancel()
         if self._burial is not None:
             self._burial.cancel()
+        if self._stuck is not None:
+            self._stuck.cancel()
         if self._process is not None:
             self._process.signal(signal.SIGKILL, True)
-            await asyncio.wait([self._process.exited])
+            # One that is stuck goes with the walls: nobody may be made to wait for it.
+            await asyncio.wait([self._process.exited], timeout=STUCK_SECONDS)
         for connection in self._connections.values():
             connection.abort()
         for pipe in self._pipes:
@@ -306,8 +312,17 @@ class JupyterKernel:
         return self._interrupts > 0
 
     def kill(self) -> None:
-        if self._process is not None:
-            self._process.signal(signal.SIGKILL, True)
+        if self._process is None:
+            return
+        self._process.signal(signal.SIGKILL, True)
+        if self._stuck is None:
+            self._stuck = asyncio.get_running_loop().call_later(STUCK_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        """A process that does not end by SIGKILL (one that is traced, say) is as good as dead to its readers."""
+        if not self._closed and self._process is not None and not self._process.exited.done():
+            self._given_up = True
+            self._inbox.put(Died(None, None), 0)
 
     def cpu_seconds(self) -> float | None:
         return self._process.cpu_seconds() if self._process is not None else None
@@ -362,7 +377,7 @@ class JupyterKernel:
     def _exited(self) -> None:
         """Everything that left the process comes first, then `Died`, then nothing: what a child that inherited
         a descriptor writes later is not awaited."""
-        if self._closed:
+        if self._closed or self._given_up:
             return
         assert self._process is not None
         for connection in self._connections.values():

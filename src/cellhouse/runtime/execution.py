@@ -99,6 +99,8 @@ class Execution:
 
     def confirm(self, execution_count: int | None) -> None:
         """The kernel runs it."""
+        if self.stage is Stage.RUNNING and not self.execution_count:
+            self.execution_count = execution_count or 0  # its output overtook the kernel's word
         if self.stage is not Stage.STARTING:
             return
         self._move(Stage.RUNNING)

@@ -67,7 +67,7 @@ class FileWatch:
             bytes=size,
             media_type=mimetypes.guess_type(name.rpartition("/")[2])[0],
             sha256=digest,
-            mtime=rfc3339(datetime.fromtimestamp(mtime_ns / 1e9, UTC)),
+            mtime=_time_of(mtime_ns),
         )
 
     def _digest(self, name: str, size: int, left: int) -> tuple[int, str | None]:
@@ -90,3 +90,11 @@ class FileWatch:
         finally:
             os.close(fd)
         return count, digest.hexdigest()
+
+
+def _time_of(mtime_ns: int) -> str | None:
+    """None where the code gave the file a date that no calendar has."""
+    try:
+        return rfc3339(datetime.fromtimestamp(mtime_ns / 1e9, UTC))
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -35,7 +36,8 @@ class KernelLauncher:
 
     async def __call__(self) -> Kernel:
         self._number += 1
-        host_dir = self._sandbox.runtime_dir / f"k{self._number}"
+        # A name that code inside can't take first.
+        host_dir = self._sandbox.runtime_dir / f"k{self._number}-{secrets.token_hex(4)}"
         kernel = JupyterKernel(
             self._launch(),
             host_dir=host_dir,
