@@ -52,13 +52,7 @@ async def test_stream_with_lone_surrogates_becomes_visible_text(rig: Rig) -> Non
     assert plain(told) == (Outcome.OK, "a\\ud800b\\udfff\n", "", "")
 
 
-async def test_anything_else_with_lone_surrogates_becomes_visible_text(
-    rig: Rig, request: pytest.FixtureRequest
-) -> None:
-    if not rig.fake:
-        why = "ipykernel's session cannot encode them: the display raises in the code, and an error is lost"
-        request.applymarker(pytest.mark.xfail(reason=why))
-
+async def test_anything_else_with_lone_surrogates_becomes_visible_text(rig: Rig) -> None:
     def act(k: FakeKernel) -> None:
         k.echo()
         k.display({"text/html": "a\ud800b", "text/plain": "x"})

@@ -125,8 +125,9 @@ async def test_signal_to_the_group_reaches_children(sandbox: SupervisedSandbox) 
     code = """
 import os, signal
 signal.signal(signal.SIGUSR1, lambda *_: os.write(1, f"{name} ".encode()))
-name = "leader" if os.fork() else "child"
-if name == "child":
+name = "leader"
+if not os.fork():
+    name = "child"
     os.write(1, b"up ")
 while True:
     signal.pause()

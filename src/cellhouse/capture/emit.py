@@ -141,7 +141,8 @@ class Emitter:
             if self.maybe(event, len(piece.data)):
                 return True
         tail = self._tails.setdefault(name, _Tail())
-        tail.text = (tail.text + piece.text)[-self._limits.tail_bytes :]
+        newest = piece.text[-self._limits.tail_bytes :]
+        tail.text = (tail.text + newest)[-self._limits.tail_bytes :]
         tail.skipped += len(piece.data)
         if name not in self._waiting:
             self._waiting.append(name)

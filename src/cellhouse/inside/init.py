@@ -99,13 +99,20 @@ def carries(pid: int, token: bytes) -> bool | None:
     """Whether a process's environment holds the token; None where it has none (yet: exec has not set it up)."""
     try:
         # A process whose first thread has ended shows its environment only in the others.
-        for place in (f"/proc/{pid}", *(entry.path for entry in os.scandir(f"/proc/{pid}/task"))):
-            with open(f"{place}/environ", "rb") as file:
-                if environ := file.read(ENVIRON_BYTES):
-                    return token in environ.split(b"\0")
+        places = [f"/proc/{pid}", *(entry.path for entry in os.scandir(f"/proc/{pid}/task"))]
     except OSError:
         return False  # ended, or another user's
-    return None
+    silent = False
+    for place in places:
+        try:
+            with open(f"{place}/environ", "rb") as file:
+                environ = file.read(ENVIRON_BYTES)
+        except OSError:
+            continue  # this thread has ended; the process may live on in another
+        if environ:
+            return token in environ.split(b"\0")
+        silent = True
+    return None if silent else False
 
 
 def kill(pid: int) -> None:

@@ -6,8 +6,10 @@ is checked where it is used: where it no longer holds, the kernel runs as it com
 
 import builtins
 import contextlib
+import functools
 import json
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -36,6 +38,7 @@ def main() -> None:
     _report_exception_groups(shell_class)
     _cut_stream_messages(iostream.OutStream)
     _send_at_once_in_its_thread(iostream.IOPubThread)
+    _reply_to_interrupts(getattr(import_module("ipykernel.ipkernel"), "IPythonKernel", None))
     iostream.OutStream.flush_interval = FLUSH_SECONDS
 
     config = import_module("traitlets.config").Config()
@@ -45,6 +48,7 @@ def main() -> None:
     config.InteractiveShell.colors = "nocolor"
     app = _app_that_drops_nothing().instance(config=config)
     app.initialize(sys.argv[1:])
+    _pack_lone_surrogates(getattr(app, "session", None))
     _pack_long_text_quickly(getattr(app, "session", None))
     app.start()
 
@@ -106,6 +110,45 @@ def _cut_stream_messages(stream_class: Any) -> None:
 
     stream_class._flush_buffers = cut
     stream_class.fileno = lambda self: {"stdout": 1, "stderr": 2}[self.name]
+
+
+def _reply_to_interrupts(kernel_class: Any) -> None:
+    """An interrupt that comes between the end of the code and the reply would cost the reply."""
+    do_execute = getattr(kernel_class, "do_execute", None)
+    if do_execute is None:
+        return
+
+    @functools.wraps(do_execute)
+    async def execute(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            try:
+                return await do_execute(self, *args, **kwargs)
+            finally:
+                if threading.current_thread() is threading.main_thread():
+                    signal.signal(signal.SIGINT, signal.SIG_IGN)  # its own comes back after the reply
+        except KeyboardInterrupt:
+            error = {"status": "error", "ename": "KeyboardInterrupt", "evalue": "", "traceback": []}
+            return {**error, "execution_count": self.execution_count, "user_expressions": {}, "payload": []}
+
+    kernel_class.do_execute = execute
+
+
+def _pack_lone_surrogates(session: Any) -> None:
+    """One of them, in an exception or a display, would cost the whole message or make it no UTF-8; as an escape it is JSON."""
+    pack = getattr(session, "pack", None)
+    if pack is None:
+        return
+
+    def pack_any(content: Any) -> Any:
+        try:
+            packed = pack(content)
+            packed.decode()
+        except UnicodeError:
+            default = getattr(import_module("jupyter_client.session"), "json_default", None)
+            return json.dumps(content, default=default).encode()
+        return packed
+
+    session.pack = pack_any
 
 
 _CONTROLS = {chr(code): f"\\u{code:04x}" for code in range(32)}

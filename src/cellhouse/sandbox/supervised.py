@@ -151,11 +151,17 @@ class SupervisedSandbox(ABC):
                 raise self._start_error(loss, launcher.said()) from None
             self._report = self.describe()
             require_layers(self.spec, self._report)
-        except BaseException:
+        except BaseException as error:
+            closed_meanwhile = isinstance(error, OSError) and self._is_closing()
             await self.close()
             if self._ready.done() and not self._ready.cancelled():
                 self._ready.exception()  # told already, by this error or a more telling one
+            if closed_meanwhile:  # what it was making was taken away under it
+                raise SandboxGone("the sandbox was closed while it started") from error
             raise
+
+    def _is_closing(self) -> bool:
+        return self._closing is not None
 
     async def _launch(self) -> Launcher:
         make_private(self.spec.state)
