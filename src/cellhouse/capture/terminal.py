@@ -12,7 +12,6 @@ ESCAPE_CHARS: Final = 4_096
 """An escape sequence that is longer and unfinished is given up: so much is removed, the rest is text."""
 PARAMETER_CHARS: Final = 32
 """Characters kept of the parameters of a control sequence; one with more is not applied."""
-_ROWS_CHARS: Final = 80 * ROWS  # mostly all that the rows on the screen take
 SHORT_CHARS: Final = 512
 """Up to here one search with a pattern is quicker than a search for each control."""
 
@@ -313,20 +312,15 @@ class Terminal:
 
     def _scroll(self, text: str, newlines: int | None) -> str:
         """Moves at once whatever the text moves off the screen; what is left to write. The cursor is in the last row."""
-        end = text[-_ROWS_CHARS:] if len(text) > 2 * _ROWS_CHARS else text
-        above, *lines = end.rsplit("\n", self._height)
-        if len(lines) < self._height and end is not text:
-            end = text
-            above, *lines = text.rsplit("\n", self._height)
+        above, *lines = text.rsplit("\n", self._height)
         if len(lines) < self._height:
             return text
-        cut = len(text) - len(end) + len(above)  # where the line end before the first row that stays is
-        first = text.find("\n")
-        self._write(text[:first])
+        first, _, gone = above.partition("\n")
+        self._write(first)
         # All of the text's line ends are gone but those from the first row that stays.
         self.newlines_gone += (text.count("\n") if newlines is None else newlines) - self._height
         self.newlines_gone += "".join(self._leads).count("\n")
-        self._emit(self.screen() + text[first:cut])
+        self._emit(f"{self.screen()}\n{gone}" if len(above) > len(first) else self.screen())
         if max(map(len, lines)) > self._columns:
             self._rows, self._leads = [""], ["\n"]
             self._y = self._x = 0
