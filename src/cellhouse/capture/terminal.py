@@ -12,6 +12,7 @@ ESCAPE_CHARS: Final = 4_096
 """An escape sequence that is longer and unfinished is given up: so much is removed, the rest is text."""
 PARAMETER_CHARS: Final = 32
 """Characters kept of the parameters of a control sequence; one with more is not applied."""
+_LAST_LINES_CHARS: Final = 80 * ROWS  # in which the last rows mostly are
 SHORT_CHARS: Final = 512
 """Up to here one search with a pattern is quicker than a search for each control."""
 
@@ -312,15 +313,16 @@ class Terminal:
 
     def _scroll(self, text: str, newlines: int | None) -> str:
         """Moves at once whatever the text moves off the screen; what is left to write. The cursor is in the last row."""
-        above, *lines = text.rsplit("\n", self._height)
+        lines = _last_lines(text, self._height)
         if len(lines) < self._height:
             return text
-        first, _, gone = above.partition("\n")
-        self._write(first)
-        # All of the text's line ends are gone but those from the first row that stays.
-        self.newlines_gone += (text.count("\n") if newlines is None else newlines) - self._height
+        first, cut = text.find("\n"), len(text) - sum(map(len, lines)) - self._height
+        self._write(text[:first])
         self.newlines_gone += "".join(self._leads).count("\n")
-        self._emit(f"{self.screen()}\n{gone}" if len(above) > len(first) else self.screen())
+        self._emit(self.screen())
+        if first < cut:  # in one piece of its own: it is nearly all of the text, and not copied twice
+            self.newlines_gone += (text.count("\n") if newlines is None else newlines) - self._height
+            self._emit(text[first:cut])
         if max(map(len, lines)) > self._columns:
             self._rows, self._leads = [""], ["\n"]
             self._y = self._x = 0
@@ -329,6 +331,15 @@ class Terminal:
         self._y = len(lines) - 1
         self._x = len(lines[-1])
         return ""
+
+
+def _last_lines(text: str, count: int) -> list[str]:
+    """The last lines that have a line end before them: so many, or as many as there are."""
+    end = text[-_LAST_LINES_CHARS:]
+    lines = end.rsplit("\n", count)
+    if len(lines) <= count and len(end) < len(text):
+        lines = text.rsplit("\n", count)
+    return lines[1:]
 
 
 def _has_control(text: str, data: bytes | None) -> bool:
