@@ -188,14 +188,16 @@ class ZmtpConnection(asyncio.BufferedProtocol):
                     return
                 length = int.from_bytes(scratch[start - 1 : start + 7], "big")
                 start += 7
-            self._admit(flags, length)
+            plain = not flags & _COMMAND and self._state is State.READY
+            if not plain or self._size + length > self._max_message or len(self._frames) >= MAX_FRAMES:
+                self._admit(flags, length)
             after = start + length
             if end < after:
                 self._begin_body(flags, start, length)
                 return
             self._start = after
             body = view[start:after].tobytes()
-            if flags & _MORE and self._state is State.READY:
+            if plain and flags & _MORE:
                 self._frames.append(body)  # most frames; all others take the longer way
                 self._size += length
             else:
