@@ -1,6 +1,7 @@
-"""`python -m bench [--quick] [--write FILE]`: Cellhouse beside raw ipykernel in one interleaved run.
+"""`python -m bench [--quick] [--write FILE] [--note TEXT]`: Cellhouse beside raw ipykernel in one interleaved run.
 
-Prints the table, and leaves it with all figures below `bench-results/`.
+Prints the table, and leaves it with all figures below `bench-results/`. What it writes meanwhile (hundreds of megabytes)
+goes where temporary files go: TMPDIR chooses the file system that is measured with.
 """
 
 import argparse
@@ -47,8 +48,9 @@ def main() -> None:
             figures[title] = found
             _say(f"{time.monotonic() - began:6.1f} s  {title}")
     now = datetime.now(UTC)
+    note = f"\n\n{options.note}" if options.note else ""
     busy = f"load {before} at the start, {load()} at the end{'; quick' if options.quick else ''}"
-    text = f"{now:%Y-%m-%d}; {versions()}. {machine()}; {busy}.\n\n{HOW}\n\n{report.text()}"
+    text = f"{now:%Y-%m-%d}; {versions()}. {machine()}; {busy}.{note}\n\n{HOW}\n\n{report.text()}"
     sys.stdout.write(text)
     RESULTS.mkdir(exist_ok=True)
     stem = RESULTS / f"{now:%Y%m%d-%H%M%S}"
@@ -96,6 +98,9 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer repeats and smaller volumes")
     parser.add_argument("--write", metavar="FILE", help="also write the table to this file")
+    parser.add_argument(
+        "--note", metavar="TEXT", help="what else there is to know of this run; goes above the table"
+    )
     return parser.parse_args()
 
 
