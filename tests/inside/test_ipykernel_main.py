@@ -8,6 +8,7 @@ import pytest_asyncio
 
 from cellhouse import ExecuteCodeRequest, ExecuteCodeResult, House, Settings
 from cellhouse.environments import Environment
+from cellhouse.model import DisplayEvent, StreamEvent
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -29,6 +30,21 @@ class Cells:
             pages, offset = pages + page.text, page.next_offset
             if page.eof:
                 return pages
+
+    async def bundle(self, result: ExecuteCodeResult) -> object:
+        """The representations of its one rich output."""
+        return (await self._house.get_bundle(result.execution, 0))["data"]
+
+    async def order(self, result: ExecuteCodeResult) -> list[str | int]:
+        """Printed text and the numbers of rich outputs, as they came."""
+        came: list[str | int] = []
+        async for event in self._house.events(result.execution):
+            if isinstance(event, StreamEvent):
+                text = came.pop() if came and isinstance(came[-1], str) else ""
+                came.append(f"{text}{event.text}")
+            elif isinstance(event, DisplayEvent):
+                came.append(event.index)
+        return came
 
     async def beside(self, code: str) -> str:
         """The value of a cell in another session of the same runtime, which is then gone."""
@@ -76,6 +92,35 @@ async def test_text_of_any_length_with_any_character_arrives_as_it_was_printed(
     result = await run(f"print({text!a} * {times}, end='')")
     assert result.outcome == "OK"
     assert await run.printed(result) == text * times
+
+
+@pytest.mark.parametrize("times", [1, 4_000])
+async def test_a_display_of_any_length_with_any_character_arrives_as_it_was_shown(
+    run: Cells, times: int
+) -> None:
+    text = "".join(map(chr, range(0x180))) + '\\\\"\\n\\u0041\u2028\ufffe😀'
+    shown = f"{{'text/html': {text!a} * {times}, 'text/plain': 'x' * 100_000, 'application/json': ['y' * 100_000]}}"
+    result = await run(f"from IPython.display import display\ndisplay({shown}, raw=True)")
+    data = await run.bundle(result)
+    assert data == {
+        "text/html": text * times,
+        "text/plain": "x" * 100_000,
+        "application/json": ["y" * 100_000],
+    }
+
+
+async def test_text_comes_before_what_is_displayed_after_it(run: Cells) -> None:
+    """Also where nothing is left to flush because its time to be published has just come."""
+    code = (
+        "import time\nfrom IPython.display import display\n"
+        "for number in range(300):\n"
+        "    print(number)\n"
+        "    time.sleep(number % 7 / 1000)\n"
+        "    display({'text/html': str(number)}, raw=True)"
+    )
+    result = await run(code)
+    expected = [step for number in range(300) for step in (f"{number}\n", number)]
+    assert await run.order(result) == expected
 
 
 async def test_an_exception_group_is_the_error_with_all_that_it_holds(run: Cells) -> None:

@@ -14,14 +14,22 @@ import sys
 import threading
 import traceback
 import warnings
+from collections import deque
 from importlib import import_module
 from typing import Any
 
 STREAM_CHARS = 262_144
 """One stream message carries at most this much text, so that whoever reads it needs little memory."""
 LONG_CHARS = 1_024
-"""Text from here on is written as JSON by a search for what needs an escape, and not character by character."""
+LONG_DATA_CHARS = 65_536
+ESCAPED_CHARS = 65_536  # at once: so much stays in the processor's cache while it is searched
+"""Printed text, and text of a display, from here on is written as JSON by a search for what needs an escape, and not
+character by character."""
 FLUSH_SECONDS = 0.05
+FLUSHERS = frozenset({"ipykernel.displayhook", "ipykernel.kernelbase", "ipykernel.zmqshell"})
+"""Modules that flush before each thing they say, only so that printed text comes before it."""
+MOST_WAITING = 64
+"""Messages that may wait for the publishing thread before who shows more of them waits, too."""
 
 
 def main() -> None:
@@ -37,6 +45,8 @@ def main() -> None:
     _keep_no_printed_text(shell_class)
     _report_exception_groups(shell_class)
     _cut_stream_messages(iostream.OutStream)
+    _flush_what_is_there(iostream.OutStream)
+    _publish_in_order(iostream.OutStream)
     _send_at_once_in_its_thread(iostream.IOPubThread)
     _reply_to_interrupts(getattr(import_module("ipykernel.ipkernel"), "IPythonKernel", None))
     iostream.OutStream.flush_interval = FLUSH_SECONDS
@@ -112,6 +122,77 @@ def _cut_stream_messages(stream_class: Any) -> None:
     stream_class.fileno = lambda self: {"stdout": 1, "stderr": 2}[self.name]
 
 
+def _flush_what_is_there(stream_class: Any) -> None:
+    """A flush waits for the publishing thread, though mostly nothing is buffered: half of the time that a display takes.
+
+    Only ipykernel's own flushes are shortened: the code's own promise that what was said before has been handed on.
+    """
+    flush, publish = getattr(stream_class, "flush", None), getattr(stream_class, "_flush", None)
+    if flush is None or publish is None or not hasattr(stream_class, "_rotate_buffers"):
+        return
+
+    def publish_and_say_so(self: Any) -> None:
+        self._publishing = True  # before the buffers are taken, and until what was in them is on its way
+        try:
+            publish(self)
+        finally:
+            self._publishing = False
+
+    def flush_what_is_there(self: Any) -> None:
+        waiting = getattr(self.pub_thread, "_events", None)
+        if (
+            sys._getframe(1).f_globals.get("__name__") not in FLUSHERS
+            or self.echo is not None
+            or self._buffers
+            or self._publishing  # looked at after the buffers
+            or waiting is None
+            or len(waiting) >= MOST_WAITING
+        ):
+            flush(self)
+
+    stream_class._publishing = False
+    stream_class._flush = publish_and_say_so
+    stream_class.flush = flush_what_is_there
+
+
+def _publish_in_order(stream_class: Any) -> None:
+    """Text whose time has come goes out at once (below), and so would overtake what was shown before it and still waits.
+
+    Who shows something has its text taken first: so all that waits when text is taken by the clock comes before that text.
+    """
+    rotate = getattr(stream_class, "_rotate_buffers", None)
+    if rotate is None or not hasattr(stream_class, "_schedule_flush"):
+        return
+
+    def rotate_in_order(self: Any) -> Any:
+        send_next = getattr(self.pub_thread, "send_next", None)
+        if not self._by_the_clock or send_next is None:
+            return rotate(self)
+        with self._buffer_lock:
+            buffers, waiting = rotate(self), len(self.pub_thread.unsent)
+        for _ in range(waiting):
+            send_next()
+        return buffers
+
+    def flush_by_the_clock(self: Any) -> None:
+        self._by_the_clock = True
+        try:
+            self._flush()
+        finally:
+            self._by_the_clock = False
+
+    def schedule_flush(self: Any) -> None:
+        if self._flush_pending:
+            return
+        self._flush_pending = True
+        call_later = self._io_loop.call_later
+        self.pub_thread.schedule(lambda: call_later(self.flush_interval, flush_by_the_clock, self))
+
+    stream_class._by_the_clock = False
+    stream_class._rotate_buffers = rotate_in_order
+    stream_class._schedule_flush = schedule_flush
+
+
 def _reply_to_interrupts(kernel_class: Any) -> None:
     """An interrupt that comes between the end of the code and the reply would cost the reply."""
     do_execute = getattr(kernel_class, "do_execute", None)
@@ -142,7 +223,8 @@ def _pack_lone_surrogates(session: Any) -> None:
     def pack_any(content: Any) -> Any:
         try:
             packed = pack(content)
-            packed.decode()
+            if not packed.isascii():
+                packed.decode()
         except UnicodeError:
             default = getattr(import_module("jupyter_client.session"), "json_default", None)
             return json.dumps(content, default=default).encode()
@@ -156,39 +238,82 @@ _ESCAPES = (("\\", "\\\\"), ('"', '\\"'), *{**_CONTROLS, "\n": "\\n", "\t": "\\t
 
 
 def _pack_long_text_quickly(session: Any) -> None:
-    """Python's encoder of JSON takes more than half of the time that it takes to send printed text."""
+    """Python's encoder of JSON takes most of the time that it takes to send printed text or a large figure."""
     pack = getattr(session, "pack", None)
     if pack is None:
         return
 
     def pack_text(content: Any) -> Any:
-        text = content.get("text") if type(content) is dict else None
-        if type(text) is not str or len(text) < LONG_CHARS or content.keys() != {"name", "text"}:
-            return pack(content)
-        for character, escape in _ESCAPES:
-            if character in text:
-                text = text.replace(character, escape)
         try:
-            return b'{"name":%b,"text":"%b"}' % (json.dumps(content["name"]).encode(), text.encode())
-        except UnicodeEncodeError:  # not from a stream: those have been through `cut`
+            return _with_long_text(content, pack)
+        except UnicodeEncodeError:  # a lone surrogate
             return pack(content)
 
     session.pack = pack_text
 
 
+def _with_long_text(content: Any, pack: Any) -> Any:
+    if type(content) is not dict:
+        return pack(content)
+    text: Any = content.get("text")
+    data: Any = content.get("data")
+    if type(text) is str and len(text) >= LONG_CHARS and content.keys() == {"name", "text"}:
+        return b'{"name":%b,"text":"%b"}' % (json.dumps(content["name"]).encode(), _escaped(text))
+    long = {} if type(data) is not dict else {name: value for name, value in data.items() if _is_long(value)}
+    if not long:
+        return pack(content)
+    mark = os.urandom(16).hex()  # stands for the texts, where nothing else can be taken for it
+    stand_ins = {name: f"{mark}{number:06}" for number, name in enumerate(long)}
+    packed = pack({**content, "data": {**data, **stand_ins}})
+    for name, value in long.items():
+        before, found, after = packed.partition(stand_ins[name].encode())
+        if not found:
+            return pack(content)
+        packed = b"".join((before, _escaped(value), after))
+    return packed
+
+
+def _is_long(value: Any) -> bool:
+    return type(value) is str and len(value) >= LONG_DATA_CHARS
+
+
+def _escaped(text: str) -> bytes:
+    """The inside of a JSON string. Raises UnicodeEncodeError for a lone surrogate."""
+    parts = []
+    for start in range(0, len(text), ESCAPED_CHARS):
+        part = text[start : start + ESCAPED_CHARS]
+        for character, escape in _ESCAPES:
+            if character in part:
+                part = part.replace(character, escape)
+        parts.append(part.encode())
+    return b"".join(parts)
+
+
 def _send_at_once_in_its_thread(thread_class: Any) -> None:
     """The publishing thread asks itself to send, through a pipe of bounded length: enough messages from one
     flush and it waits for itself for ever. What runs in that thread already can be sent there and then."""
-    schedule_send = getattr(thread_class, "send_multipart", None)
-    if schedule_send is None or not hasattr(thread_class, "_really_send"):
+    if not hasattr(thread_class, "send_multipart") or not hasattr(thread_class, "_really_send"):
         return
+    init = thread_class.__init__
+
+    def with_queue(self: Any, *args: Any, **kwargs: Any) -> None:
+        self.unsent = deque()  # messages of other threads
+        init(self, *args, **kwargs)
+
+    def send_next(self: Any) -> None:
+        if self.unsent:  # else it went before its turn
+            args, kwargs = self.unsent.popleft()
+            self._really_send(*args, **kwargs)
 
     def send_multipart(self: Any, *args: Any, **kwargs: Any) -> None:
-        if threading.current_thread() is self.thread:
+        if threading.current_thread() is self.thread or not self.thread.is_alive():  # as it is in a fork
             self._really_send(*args, **kwargs)
         else:
-            schedule_send(self, *args, **kwargs)
+            self.unsent.append((args, kwargs))
+            self.schedule(self.send_next)
 
+    thread_class.__init__ = with_queue
+    thread_class.send_next = send_next
     thread_class.send_multipart = send_multipart
 
 
