@@ -6,6 +6,7 @@ needs the opposite of all three, and the protocol (RFC 23/ZMTP, NULL mechanism) 
 """
 
 import asyncio
+import contextlib
 import mmap
 import os
 from collections.abc import Callable, Sequence
@@ -218,8 +219,7 @@ class ZmtpConnection(asyncio.BufferedProtocol):
 
     def _begin_body(self, flags: int, start: int, length: int) -> None:
         """A frame that goes on behind the scratch buffer is read into a buffer of its own."""
-        # A mapping costs memory only as it fills, and gives it back to the system when it goes.
-        body = memoryview(mmap.mmap(-1, length) if length >= _MAPPED_BYTES else bytearray(length))
+        body = memoryview(_mapping(length) if length >= _MAPPED_BYTES else bytearray(length))
         self._filled = self._end - start
         body[: self._filled] = self._view[start : self._end]
         self._start = self._end
@@ -278,6 +278,14 @@ class ZmtpConnection(asyncio.BufferedProtocol):
             self._ready.set_exception(error or ZmtpError("the peer closed the connection"))
             self._ready.exception()  # whoever awaits it still gets it; nobody awaiting is no fault
         self._on_closed(error)
+
+
+def _mapping(length: int) -> mmap.mmap:
+    """A buffer that costs memory only as it fills, in large pages where there are any, and gives it back when it goes."""
+    made = mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):  # a kernel without such pages
+        made.madvise(mmap.MADV_HUGEPAGE)
+    return made
 
 
 def _header(frame: bytes, more: int) -> bytes:
