@@ -28,7 +28,13 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class RawText:
-    """Bytes read from descriptor 1 or 2 of a kernel's process: C code, children, faulthandler."""
+    """Bytes read from descriptor 1 or 2 of a kernel's process: C code, children, faulthandler.
+
+    `parent_id`: the execute request it is known to belong to, "" where nobody can tell. `printed`: it comes from a
+    kernel that writes all of its text there, so that a descriptor is nothing worth a mark.
+    """
 
     name: Literal["stdout", "stderr"]
     data: bytes
+    parent_id: str = ""
+    printed: bool = False
