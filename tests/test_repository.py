@@ -23,8 +23,9 @@ def pins(lock: Path) -> dict[str, set[str]]:
     return found
 
 
-def test_there_are_the_four_lock_files() -> None:
-    assert [lock.stem for lock in LOCKS] == ["dev", "kernel-bash-test", "kernel-default", "service"]
+def test_there_are_the_five_lock_files() -> None:
+    kernels = ["kernel-bash-test", "kernel-default", "kernel-libraries-test"]
+    assert [lock.stem for lock in LOCKS] == ["dev", *kernels, "service"]
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
