@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cellhouse.kernel import Kernel, KernelStartFailed, Launch, jupyter
+from cellhouse.kernel import Kernel, KernelStartFailed, Launch, life
 from cellhouse.model import LateEvent, Outcome, SessionState
 from tests.contract.conftest import live_rig
 from tests.contract.rig import SAY, Rig, Words, plain, say_next, undamaged
@@ -271,7 +271,7 @@ async def test_128_mib_frame(mortal: Rig) -> None:
 
 
 async def test_iopub_closed(mortal_hostile: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jupyter, "CLOSE_GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(life, "CLOSE_GRACE_SECONDS", 0.01)
     if mortal_hostile.fake:
 
         def fake(k: FakeKernel) -> None:

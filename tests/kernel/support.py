@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cellhouse.environments import Environment
 from cellhouse.kernel import Died, JupyterKernel, Kernel, KernelItem, Launch
-from cellhouse.kernel.jupyter import START_SECONDS
+from cellhouse.kernel.life import START_SECONDS
 from cellhouse.messages import Message, RawText
 from cellhouse.sandbox.pidfd import pidfd_open
 from cellhouse.sandbox.usage import cpu_seconds

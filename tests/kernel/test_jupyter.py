@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from cellhouse.kernel import KernelGone, KernelItem, Trouble, jupyter
+from cellhouse.kernel import KernelGone, KernelItem, Trouble, life
 from cellhouse.kernel.inbox import HIGH_BYTES
 from tests.kernel.support import (
     Kernels,
@@ -98,7 +98,7 @@ async def test_an_interrupt_by_message(kernels: Kernels) -> None:
 
 @pytest.fixture
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jupyter, "CLOSE_GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(life, "CLOSE_GRACE_SECONDS", 0.01)
 
 
 async def test_iopub_closed_is_a_fatal_trouble(kernels: Kernels, short_grace: None) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cellhouse.kernel import KernelStartFailed, Launch, jupyter
+from cellhouse.kernel import KernelStartFailed, Launch, life
 from cellhouse.messages import RawText
 from tests.kernel.support import (
     Kernels,
@@ -110,7 +110,7 @@ async def test_one_that_signs_with_another_key_never_answers_and_that_is_said(ke
 
 
 async def test_one_that_hangs_up_and_lives_on(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jupyter, "CLOSE_GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(life, "CLOSE_GRACE_SECONDS", 0.01)
     error = await failure(kernels, raw_kernel("hang_up"))
     assert str(error) == "kernel 'raw', channel shell: the peer closed the connection"
 

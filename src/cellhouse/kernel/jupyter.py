@@ -4,24 +4,14 @@ import asyncio
 import contextlib
 import os
 import secrets
-import signal
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from cellhouse.files import FileError
-from cellhouse.kernel.base import (
-    Died,
-    KernelGone,
-    KernelInfo,
-    KernelItem,
-    KernelProcess,
-    KernelStartFailed,
-    Trouble,
-)
-from cellhouse.kernel.inbox import Inbox
+from cellhouse.kernel.base import KernelGone, KernelProcess, KernelStartFailed, Trouble
+from cellhouse.kernel.life import MAX_UNSENT_BYTES, START_SECONDS, KernelLife, kernel_info
 from cellhouse.kernel.loss import LossDetector
 from cellhouse.kernel.pipes import PipeReader
 from cellhouse.kernel.place import MeetingPlace, NotASocket
@@ -32,11 +22,6 @@ from cellhouse.model import MESSAGE_BYTES
 
 CONTROL_BYTES = 16 << 20
 """One message on stdin or control: prompts and replies to interrupts have no business being larger."""
-START_SECONDS = 60.0
-LOG_CHARS = 8192
-MAX_UNSENT_BYTES = 32 << 20
-CLOSE_GRACE_SECONDS = 2.0
-STUCK_SECONDS = 5.0
 _POLL_SECONDS = 0.003
 _RETRY_SECONDS = 0.05
 
@@ -64,7 +49,7 @@ class Launch:
 Spawn = Callable[[Sequence[str], Mapping[str, str]], Awaitable[KernelProcess]]
 
 
-class JupyterKernel:
+class JupyterKernel(KernelLife):
     """A kernel process behind four ZMTP connections, each to a socket in a directory of this kernel alone.
 
     `host_dir` is that directory as the service sees it (made here, removed by `close`), `inside_dir` the
@@ -83,60 +68,30 @@ class JupyterKernel:
         walls_gone: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
         """`walls_gone` says, after a moment, what is known of walls that went; empty where they stand."""
-        self.info = KernelInfo()
+        super().__init__(launch.name, start_seconds=start_seconds, walls_gone=walls_gone)
         self._launch = launch
         self._place = MeetingPlace(host_dir, inside_dir)
         self._spawn = spawn
-        self._walls_gone = walls_gone
-        self._start_seconds = start_seconds
         self._wire = Wire(key=secrets.token_hex(32).encode(), session=uuid.uuid4().hex)
         self._identity = self._wire.session.encode()
-        self._inbox = Inbox(on_high=self._hold, on_low=self._release)
         self._loss = LossDetector()
         self._connections: dict[str, ZmtpConnection] = {}
         self._open: set[str] = set()
         self._pipes: list[PipeReader] = []
-        self._process: KernelProcess | None = None
-        self._closed = False
-        self._closer: asyncio.Task[None] | None = None
         self._interrupts = 0
-        self._burial: asyncio.Task[None] | None = None
-        self._stuck: asyncio.TimerHandle | None = None
-        self._given_up = False
-        self._closing: asyncio.TimerHandle | None = None
-        self._log = ""
-        self._complaint = ""
 
     # life
-
-    async def start(self) -> None:
-        try:
-            async with asyncio.timeout(self._start_seconds):
-                await self._start()
-        except TimeoutError:
-            log = self._log_tail()
-            await self.close()
-            raise KernelStartFailed(
-                f"kernel {self._launch.name!r} did not answer within {self._start_seconds:g} s{self._complaint}",
-                log=log,
-            ) from None
-        except (OSError, FileError) as error:
-            await self.close()
-            raise KernelStartFailed(f"kernel {self._launch.name!r} could not be started: {error}") from None
-        except BaseException:
-            await self.close()
-            raise
 
     async def _start(self) -> None:
         connection_file = self._place.make(_PORTS, self._wire.key.decode(), self._launch.name)
         values = {"connection_file": connection_file, "resource_dir": self._launch.resource_dir}
         argv = [_fill(part, values) for part in self._launch.argv]
-        self._process = await self._spawn(argv, self._launch.env)
+        process = await self._spawn(argv, self._launch.env)
         self._pipes = [
-            PipeReader(self._process.stdout_fd, "stdout", self._raw),
-            PipeReader(self._process.stderr_fd, "stderr", self._raw),
+            PipeReader(process.stdout_fd, "stdout", self._raw),
+            PipeReader(process.stderr_fd, "stderr", self._raw),
         ]
-        self._process.exited.add_done_callback(lambda _: self._exited())
+        self._watch(process)
         for name in _CHANNELS:
             await self._connect(name)
         await self._say_hello()
@@ -175,7 +130,7 @@ class JupyterKernel:
                 identity=self._identity if socket_type == "DEALER" else b"",
                 max_message=limit,
                 on_message=lambda frames, size: self._message(name, frames, size),
-                on_closed=lambda error: self._channel_closed(name, error),
+                on_closed=lambda error: self._connection_closed(name, error),
             )
 
         loop = asyncio.get_running_loop()
@@ -202,66 +157,11 @@ class JupyterKernel:
                         heard = True
                     case Message(channel="shell", msg_type="kernel_info_reply"):
                         reply = item
-                    case RawText():
-                        self._remember(item)
-                    case Trouble(fatal=False):
-                        self._complaint = f"; {item.text}"
-                    case Trouble() | Died():
-                        await self._dying()
-                        raise KernelStartFailed(
-                            f"kernel {self._launch.name!r} failed while starting: {item}",
-                            log=self._log_tail(),
-                        )
-        self.info = _kernel_info(reply)
+                    case _:
+                        await self._heard_at_start(item)
+        self.info = kernel_info(reply)
 
-    def _remember(self, text: RawText) -> None:
-        self._log = (self._log + text.data.decode("utf-8", "replace"))[-LOG_CHARS:]
-
-    def _log_tail(self) -> str:
-        """The end of what the process wrote so far; empties the inbox, so only for a start that failed."""
-        self.drain()
-        while (item := self._inbox.get_nowait()) is not None:
-            if isinstance(item, RawText):
-                self._remember(item)
-        return self._log
-
-    async def _dying(self) -> None:
-        """Where a channel breaks because the process ends, that end is the better word."""
-        if self._process is not None:
-            await asyncio.wait([self._process.exited], timeout=CLOSE_GRACE_SECONDS)
-            self._check_alive()
-
-    def _check_alive(self) -> None:
-        if self._process is None or not self._process.exited.done():
-            return
-        end = self._process.exited.result()
-        how = f"status {end.exit_status}" if end.signal is None else f"signal {end.signal}"
-        log = self._log_tail()
-        raise KernelStartFailed(
-            f"kernel {self._launch.name!r} ended with {how} before it answered",
-            log=log,
-            exit_status=end.exit_status,
-            signal=end.signal,
-        )
-
-    async def close(self) -> None:
-        if self._closer is None:
-            self._closer = asyncio.get_running_loop().create_task(self._close())
-        # Whoever gives up waiting must not leave half of it undone.
-        await asyncio.shield(self._closer)
-
-    async def _close(self) -> None:
-        self._closed = True
-        if self._closing is not None:
-            self._closing.cancel()
-        if self._burial is not None:
-            self._burial.cancel()
-        if self._stuck is not None:
-            self._stuck.cancel()
-        if self._process is not None:
-            self._process.signal(signal.SIGKILL, True)
-            # One that is stuck goes with the walls: nobody may be made to wait for it.
-            await asyncio.wait([self._process.exited], timeout=STUCK_SECONDS)
+    async def _give_back(self) -> None:
         for connection in self._connections.values():
             connection.abort()
         for pipe in self._pipes:
@@ -271,9 +171,6 @@ class JupyterKernel:
         self._place.remove()
 
     # traffic
-
-    async def receive(self, timeout: float | None = None) -> KernelItem | None:
-        return await self._inbox.get(timeout)
 
     def send(self, channel: str, msg_type: str, content: Mapping[str, Any], *, msg_id: str = "") -> str:
         connection = self._connections.get(channel)
@@ -288,9 +185,6 @@ class JupyterKernel:
             raise KernelGone(str(error)) from None
         return msg_id
 
-    def wake(self) -> None:
-        self._inbox.wake()
-
     def drain(self) -> None:
         for pipe in self._pipes:
             pipe.drain()
@@ -303,29 +197,12 @@ class JupyterKernel:
             with contextlib.suppress(KernelGone):  # its death is told by itself
                 self.send("control", "interrupt_request", {})
                 self._interrupts += 1
-        elif self._process is not None:
-            # The group, as a terminal's Ctrl-C would: the children of a cell are interrupted too.
-            self._process.signal(signal.SIGINT, True)
+        else:
+            self._interrupt_group()
 
     @property
     def interrupting(self) -> bool:
         return self._interrupts > 0
-
-    def kill(self) -> None:
-        if self._process is None:
-            return
-        self._process.signal(signal.SIGKILL, True)
-        if self._stuck is None:
-            self._stuck = asyncio.get_running_loop().call_later(STUCK_SECONDS, self._give_up)
-
-    def _give_up(self) -> None:
-        """A process that does not end by SIGKILL (one that is traced, say) is as good as dead to its readers."""
-        if not self._closed and self._process is not None and not self._process.exited.done():
-            self._given_up = True
-            self._inbox.put(Died(None, None), 0)
-
-    def cpu_seconds(self) -> float | None:
-        return self._process.cpu_seconds() if self._process is not None else None
 
     def _message(self, name: str, frames: list[Frame], size: int) -> None:
         assert name in ("shell", "iopub", "stdin", "control")
@@ -342,23 +219,13 @@ class JupyterKernel:
     def _raw(self, text: RawText) -> None:
         self._inbox.put(text, len(text.data))
 
-    def _channel_closed(self, name: str, error: ZmtpError | None) -> None:
+    def _connection_closed(self, name: str, error: ZmtpError | None) -> None:
         self._open.discard(name)
-        if self._closed or (self._process is not None and self._process.exited.done()):
-            return
         if error is not None and error.oversized:
-            metadata = {"sizeBytes": str(error.oversized), "limitBytes": str(_CHANNELS[name][1])}
-            text = f"the kernel sent {error} on {name}"
-            self._inbox.put(Trouble("MESSAGE_SIZE", text, fatal=True, metadata=metadata), 0)
-            return
-        why = f": {error}" if error else ""
-        trouble = Trouble("CHANNEL_CLOSED", f"the kernel closed its {name} channel{why}", fatal=True)
-        # A process that ends by itself closes its sockets first: its own end is then the better word.
-        self._closing = asyncio.get_running_loop().call_later(CLOSE_GRACE_SECONDS, self._tell_closed, trouble)
-
-    def _tell_closed(self, trouble: Trouble) -> None:
-        if not self._closed and self._process is not None and not self._process.exited.done():
-            self._inbox.put(trouble, 0)
+            text, limit = f"the kernel sent {error} on {name}", _CHANNELS[name][1]
+            self._channel_closed(text, error, oversized=error.oversized, limit=limit)
+        else:
+            self._channel_closed(f"the kernel closed its {name} channel", error)
 
     def _hold(self) -> None:
         for name in self._open:
@@ -372,14 +239,7 @@ class JupyterKernel:
         for pipe in self._pipes:
             pipe.resume()
 
-    # death
-
-    def _exited(self) -> None:
-        """Everything that left the process comes first, then `Died`, then nothing: what a child that inherited
-        a descriptor writes later is not awaited."""
-        if self._closed or self._given_up:
-            return
-        assert self._process is not None
+    def _take_last(self) -> None:
         for connection in self._connections.values():
             connection.drain()
         self.drain()
@@ -388,34 +248,9 @@ class JupyterKernel:
             connection.abort()
         for pipe in self._pipes:
             pipe.close()
-        end = self._process.exited.result()
-        died = Died(end.exit_status, end.signal, end.cpu_seconds, end.peak_memory_bytes)
-        if self._walls_gone is not None and end.exit_status is None and end.signal is None:
-            self._burial = asyncio.get_running_loop().create_task(self._bury(died, self._walls_gone))
-        else:
-            self._inbox.put(died, 0)
-
-    async def _bury(self, died: Died, walls_gone: Callable[[], Awaitable[str]]) -> None:
-        """Nobody could say how it ended: perhaps it went with its walls."""
-        self._inbox.put(replace(died, walls_gone=await walls_gone()), 0)
 
 
 def _fill(part: str, values: Mapping[str, str]) -> str:
     for name, value in values.items():
         part = part.replace("{" + name + "}", value)
     return part
-
-
-def _kernel_info(reply: Message) -> KernelInfo:
-    def text(source: object, key: str) -> str:
-        value = source.get(key, "") if isinstance(source, Mapping) else ""
-        return value[:1024] if isinstance(value, str) else ""
-
-    language = reply.content.get("language_info")
-    return KernelInfo(
-        implementation=text(reply.content, "implementation"),
-        language=text(language, "name"),
-        language_version=text(language, "version"),
-        protocol_version=text(reply.content, "protocol_version"),
-        banner=text(reply.content, "banner"),
-    )
