@@ -169,6 +169,41 @@ print(signal.pthread_sigmask(signal.SIG_BLOCK, []), signal.getsignal(signal.SIGT
     assert drain(err) == ""
 
 
+def test_what_is_handed_over_stands_in_its_order_and_nothing_else_does(init: Supervisor) -> None:
+    code = "import os; print(sorted(map(int, os.listdir('/proc/self/fd')))[:-1], [os.read(n, 9) for n in (3, 4, 5)])"
+    for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
+        read, write = os.pipe()
+        given = [os.memfd_create(str(number)) for number in order]
+        for number, descriptor in zip(order, given, strict=True):
+            os.write(descriptor, b"%d" % number)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        request = {"type": "spawn", "id": str(order), "argv": [sys.executable, "-I", "-S", "-c", code]}
+        init.ask({**request, "env": {}, "cwd": "/"}, write, write, *given)
+        for descriptor in (write, *given):
+            os.close(descriptor)
+        assert drain(read) == f"[0, 1, 2, 3, 4, 5] {[str(number).encode() for number in order]}\n"
+        assert [init.hear()["type"], init.hear()["type"]] == ["spawned", "exited"]
+
+
+def test_too_many_descriptors_are_the_end(init: Supervisor) -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
+    request = {"type": "spawn", "id": "x", "argv": ["/bin/true"], "env": {}, "cwd": "/"}
+    init.ask(request, *[null] * 9)
+    os.close(null)
+    assert init.process.wait(SECONDS) == 1
+    assert "more than 65536 bytes or 8 descriptors" in init.said()
+
+
+@pytest.mark.parametrize("pid", [1, 999_999_999])
+def test_only_a_child_of_its_own_is_adopted(init: Supervisor, pid: int) -> None:
+    init.ask({"type": "adopt", "id": "x", "pid": pid})
+    assert init.hear() == {
+        "type": "failed",
+        "id": "x",
+        "error": "ChildProcessError: [Errno 10] No child processes",
+    }
+
+
 def test_orphans_are_reaped(init: Supervisor) -> None:
     # Two orphans end while their grandparent lives; no zombie is left below the supervisor.
     _, out, err = init.spawn(

@@ -3,12 +3,14 @@
 Run as ``python -I -S init.py FD``, where FD is one end of a SOCK_SEQPACKET socketpair. One datagram is one JSON object
 (at most 64 KiB), with descriptors as SCM_RIGHTS. The service asks::
 
-    {"type": "spawn", "id": ..., "argv": [...], "env": {...}, "cwd": ...}    + the write ends of stdout and stderr
+    {"type": "spawn", "id": ..., "argv": [...], "env": {...}, "cwd": ...}    + the write ends of stdout and stderr,
+                                                                            + what becomes 3, 4, ... in the process
+    {"type": "adopt", "id": ..., "pid": ...}                                an orphan that is a child of this process
 
 and hears::
 
     {"type": "ready", "pid": ...}                                           + a pidfd of this process
-    {"type": "spawned", "id": ..., "pid": ...}                              + a pidfd of the child
+    {"type": "spawned", "id": ..., "pid": ...}                              + a pidfd of the child, the adopted one too
     {"type": "failed", "id": ..., "error": ...}
     {"type": "exited", "id": ..., "status" or "signal": ..., "cpuSeconds": ..., "peakMemoryBytes": ...}
 
@@ -30,11 +32,12 @@ import time
 
 TYPE_CHECKING = False  # typing is not imported: it is a tenth of the time that a start takes
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
     from types import FrameType
     from typing import Any, NoReturn
 
 MESSAGE_BYTES = 64 * 1024  # one datagram, both ways
+DESCRIPTORS = 8  # the most that one request can carry
 ERROR_CHARS = 4096  # of what went wrong between fork and exec
 ENVIRON_BYTES = 1024 * 1024  # of a process's environment searched for the token
 SWEEP_SECONDS = 0.01  # between two looks for what an ended process left behind
@@ -136,19 +139,22 @@ def below(root: int) -> Iterator[tuple[int, int, int]]:
             yield process
 
 
-def sweep(process_id: str, leader: int) -> bool:
+def sweep(process_id: str, leader: int, others: Container[int]) -> bool:
     """Kill what belongs to an ended process: its session, its group, all that carry its mark. Whether to look again.
 
-    `leader` is its pid while the zombie still holds that number, else 0.
+    `leader` is its pid while the zombie still holds that number, else 0. `others` have ends of their own: what a
+    zygote forked is none of its leftovers, whatever mark it shows.
     """
     token = f"{TOKEN}={process_id}".encode()
     unsettled = False
     # Orphans first: a process that forks and ends, again and again, would be gone when its turn comes.
     for pid in orphans():
-        if pid != leader and carries(pid, token):
+        if pid != leader and pid not in others and carries(pid, token):
             kill(pid)
             unsettled = True
     for pid, group, session in below(os.getpid()):
+        if pid in others:
+            continue
         belongs = True if leader and leader in (group, session) else carries(pid, token)
         if belongs:
             kill(pid)
@@ -170,7 +176,14 @@ def kill_everything() -> None:
         time.sleep(0.002)
 
 
-def become(request: dict[str, Any], output: int, errors: int, report: int, parent: int) -> NoReturn:
+def above(descriptor: int, limit: int) -> int:
+    """A descriptor of the same thing with a number from `limit` on; those below are taken in turn until there is one."""
+    while descriptor < limit:
+        descriptor = os.dup(descriptor)
+    return descriptor
+
+
+def become(request: dict[str, Any], descriptors: Sequence[int], report: int, parent: int) -> NoReturn:
     """In the forked child: turn into the program asked for; never returns."""
     try:
         signal.set_wakeup_fd(-1)
@@ -183,11 +196,15 @@ def become(request: dict[str, Any], output: int, errors: int, report: int, paren
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        # Out of the way first: one that comes to stand at a number must not close another that is yet to move.
+        places = 1 + len(descriptors)
+        report = above(report, places)
+        moved = [above(descriptor, places) for descriptor in descriptors]
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(output, 1)
-        os.dup2(errors, 2)
+        for place, descriptor in enumerate(moved, 1):
+            os.dup2(descriptor, place)
         os.chdir(request["cwd"])
-        # Everything else is close-on-exec, so 0, 1 and 2 are all that the program gets.
+        # Everything else is close-on-exec, so 0, 1, 2 and what was handed over are all that the program gets.
         os.execvpe(request["argv"][0], request["argv"], request["env"])
     except BaseException as error:
         os.write(report, f"{type(error).__name__}: {error}"[:ERROR_CHARS].encode("utf-8", "backslashreplace"))
@@ -223,7 +240,7 @@ class Init:
                 raise Ended from None
 
     def receive(self) -> tuple[dict[str, Any], list[int]]:
-        space = socket.CMSG_SPACE(2 * array.array("i").itemsize)
+        space = socket.CMSG_SPACE(DESCRIPTORS * array.array("i").itemsize)
         try:
             data, ancillary, flags, _ = self.control.recvmsg(
                 MESSAGE_BYTES + 1, space, socket.MSG_CMSG_CLOEXEC
@@ -237,17 +254,17 @@ class Init:
         if not data:
             raise Ended
         if len(data) > MESSAGE_BYTES or flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
-            raise ValueError(f"a request of more than {MESSAGE_BYTES} bytes or two descriptors")
+            raise ValueError(f"a request of more than {MESSAGE_BYTES} bytes or {DESCRIPTORS} descriptors")
         return json.loads(data), list(descriptors)
 
-    def spawn(self, request: dict[str, Any], output: int, errors: int) -> None:
+    def spawn(self, request: dict[str, Any], descriptors: Sequence[int]) -> None:
         me = os.getpid()
         read, report = os.pipe()
         with open(read, "rb") as outcome:
             try:
                 pid = os.fork()
                 if pid == 0:
-                    become(request, output, errors, report, me)
+                    become(request, descriptors, report, me)
             finally:
                 os.close(report)
             error = outcome.read().decode()  # empty once exec has closed the other end
@@ -262,20 +279,40 @@ class Init:
             os.waitpid(pid, 0)
             self.send({"type": "failed", "id": request["id"], "error": error})
             return
-        self.running[pid] = request["id"]
+        self.take_in(request["id"], pid, pidfd)
+
+    def adopt(self, request: dict[str, Any]) -> None:
+        """Answer for an orphan as for what was spawned: whoever forked it has ended, so it is a child of this process."""
+        pid = request["pid"]
+        if pid in self.running:
+            raise ProcessLookupError(f"process {pid} is known already")
+        # Until it is reaped, which is done nowhere else, its number stays its own.
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            raise ProcessLookupError(f"process {pid} has ended")
+        if not os.getsid(pid) == os.getpgid(pid) == pid:
+            # Its leftovers are found by its session, and its forebear's session may be swept.
+            raise PermissionError(f"process {pid} does not lead a session")
+        self.take_in(request["id"], pid, pidfd_open(pid))
+
+    def take_in(self, process_id: str, pid: int, pidfd: int) -> None:
+        self.running[pid] = process_id
         try:
-            self.send({"type": "spawned", "id": request["id"], "pid": pid}, [pidfd])
+            self.send({"type": "spawned", "id": process_id, "pid": pid}, [pidfd])
         finally:
             os.close(pidfd)
 
     def serve(self) -> None:
         request, descriptors = self.receive()
         try:
-            if request["type"] != "spawn" or len(descriptors) != 2:
+            spawns = request["type"] == "spawn" and len(descriptors) >= 2
+            if not spawns and (request["type"] != "adopt" or descriptors):
                 raise ValueError(f"not a request: {request['type']!r} with {len(descriptors)} descriptors")
             try:
-                self.spawn(request, *descriptors)
-            except OSError as error:  # no process, no descriptor left
+                if spawns:
+                    self.spawn(request, descriptors)
+                else:
+                    self.adopt(request)
+            except OSError as error:  # no process, no descriptor left; no such child
                 self.send(
                     {"type": "failed", "id": request["id"], "error": f"{type(error).__name__}: {error}"}
                 )
@@ -294,7 +331,7 @@ class Init:
             process_id = self.running.pop(ended.si_pid, None)
             if process_id is not None:
                 # Before it is reaped: until then its number can be nobody else's group or session.
-                sweep(process_id, ended.si_pid)
+                sweep(process_id, ended.si_pid, self.running)
                 self.leftovers[process_id] = time.monotonic() + GIVE_UP_SECONDS
             _, status, usage = os.wait4(ended.si_pid, 0)
             if process_id is None:
@@ -316,7 +353,7 @@ class Init:
         """What was forked while the last look ran is found by the next one; until nothing is, and no orphan ends."""
         adopted, self.adopted = self.adopted, 0
         for process_id, give_up in list(self.leftovers.items()):
-            if not (sweep(process_id, 0) or adopted) or time.monotonic() > give_up:
+            if not (sweep(process_id, 0, self.running) or adopted) or time.monotonic() > give_up:
                 del self.leftovers[process_id]
 
     def wait(self, events: int, seconds: float | None = None) -> bool:

@@ -125,13 +125,40 @@ class Sandbox(Protocol):
         """
         ...
 
-    async def spawn(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str) -> SandboxProcess:
+    async def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str,
+        output: tuple[int, int] | None = None,
+        descriptors: Sequence[int] = (),
+    ) -> SandboxProcess:
         """Start one process inside; called for each kernel. `argv`, `env` and `cwd` are as seen from inside.
 
         It gets /dev/null as standard input, a session of its own, and nothing of the host's environment: `env` over
         PATH, HOME, LANG, TMPDIR and CELLHOUSE_PROCESS, the mark by which everything it starts is found and killed when
-        it ends. InvalidArgument where argv and env together are too large, SpawnFailed where it can't be started,
-        SandboxGone where there is no sandbox any more. Cancelled, it leaves no process.
+        it ends. `output` are the descriptors that become its standard output and error, instead of pipes made here;
+        `descriptors`, at most 6, become 3, 4, … in it. All of them stay the caller's to close. InvalidArgument where
+        argv and env together are too large, SpawnFailed where it can't be started, SandboxGone where there is no
+        sandbox any more. Cancelled, it leaves no process.
+        """
+        ...
+
+    def new_mark(self) -> str:
+        """A mark (the value of CELLHOUSE_PROCESS) for a process that is about to be forked inside and adopted.
+
+        All of one sandbox are of one length.
+        """
+        ...
+
+    async def adopt(self, pid_inside: int, *, mark: str) -> SandboxProcess:
+        """Take on an orphan: a process inside that what was spawned has forked, and whose parent there has ended.
+
+        It must lead a session, and carry the mark itself, in its environment as /proc shows it. From here on it is
+        as if it had been spawned, but that its descriptors 1 and 2 are what they are (`stdout_fd` and `stderr_fd` are
+        -1). SpawnFailed where there is no such process, or not any more; SandboxGone as for `spawn`. Cancelled, the
+        process is killed as soon as it has been taken on.
         """
         ...
 

@@ -31,10 +31,10 @@ UNKNOWN_EXIT: Final = ProcessExit()
 
 
 class SandboxProcess:
-    """A process that `Sandbox.spawn` started.
+    """A process that `Sandbox.spawn` started or `Sandbox.adopt` took on.
 
     `pid` is its number on the host (0 where it had ended before that could be learnt). `stdout_fd` and `stderr_fd` are
-    our ends of its two pipes, non-blocking, and the caller's to read and to close.
+    our ends of its two pipes, non-blocking, and the caller's to read and to close; -1 where its output is another's.
     """
 
     def __init__(self, *, pid: int, pidfd: int, stdout_fd: int, stderr_fd: int) -> None:

@@ -10,6 +10,9 @@ from cellhouse.model import InvalidArgument
 from cellhouse.sandbox.process import ProcessExit
 
 MESSAGE_BYTES: Final = 64 * 1024  # one datagram, both ways
+SPAWN_DESCRIPTORS: Final = (
+    8  # of one request to start a process: its output, its errors, and what it is handed
+)
 ERROR_CHARS: Final = 4096  # of a supervisor's error that are told on
 MAX_SECONDS: Final = 1e9
 MAX_BYTES: Final = 1 << 50
@@ -68,6 +71,11 @@ def encode_spawn(process_id: str, argv: Sequence[str], env: Mapping[str, str], c
             "write what is large into a file and name the file",
         )
     return data
+
+
+def encode_adopt(process_id: str, pid: int) -> bytes:
+    """The request to answer for an orphan, by its number inside, as for what was spawned."""
+    return json.dumps({"type": "adopt", "id": process_id, "pid": pid}).encode()
 
 
 def decode(data: bytes) -> Answer:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from cellhouse.model import FailedPrecondition, Internal, Isolation
+from cellhouse.model import FailedPrecondition, Internal, InvalidArgument, Isolation
 from cellhouse.sandbox.base import (
     SandboxGone,
     SandboxLoss,
@@ -26,6 +26,7 @@ from cellhouse.sandbox.leftovers import RUN, remove_leftovers
 from cellhouse.sandbox.pidfd import has_ended, parent_of, pid_of, send_signal
 from cellhouse.sandbox.process import SandboxProcess
 from cellhouse.sandbox.protocol import (
+    SPAWN_DESCRIPTORS,
     TOKEN,
     Exited,
     Failed,
@@ -33,6 +34,7 @@ from cellhouse.sandbox.protocol import (
     Ready,
     Spawned,
     decode,
+    encode_adopt,
     encode_spawn,
 )
 
@@ -183,39 +185,86 @@ class SupervisedSandbox(ABC):
         asyncio.get_running_loop().add_reader(self._channel.fileno(), self._on_message)
         return self._launcher
 
-    async def spawn(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str) -> SandboxProcess:
-        if self._channel is None or self._report is None or self._closing is not None or self.lost.done():
-            raise SandboxGone(self._gone())
-        self._spawned += 1
-        process_id = f"{self.mark}-{self._spawned}"
+    async def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str,
+        output: tuple[int, int] | None = None,
+        descriptors: Sequence[int] = (),
+    ) -> SandboxProcess:
+        self._check_there()
+        if len(descriptors) > SPAWN_DESCRIPTORS - 2:
+            raise InvalidArgument.of_field(
+                "descriptors", f"{len(descriptors)} are too many: a process takes {SPAWN_DESCRIPTORS - 2}"
+            )
+        process_id = self.new_mark()
         data = encode_spawn(process_id, argv, {**self.environment(), **env, TOKEN: process_id}, cwd)
+        if output is not None:
+            return await self._ask(process_id, data, (*output, *descriptors), to=f"start {argv[0]}")
         try:
             (stdout, stdout_end), (stderr, stderr_end) = _pipes(2)
         except OSError as error:
             raise SpawnFailed(f"{argv[0]}: there can't be a pipe for its output: {error.strerror}") from error
-        request = _Request(asyncio.get_running_loop().create_future(), stdout, stderr)
+        return await self._ask(
+            process_id,
+            data,
+            (stdout_end, stderr_end, *descriptors),
+            to=f"start {argv[0]}",
+            ours=(stdout, stderr),
+            theirs=(stdout_end, stderr_end),
+        )
+
+    def new_mark(self) -> str:
+        self._spawned += 1
+        return f"{self.mark}-{self._spawned:08}"
+
+    async def adopt(self, pid_inside: int, *, mark: str) -> SandboxProcess:
+        self._check_there()
+        return await self._ask(mark, encode_adopt(mark, pid_inside), (), to=f"adopt process {pid_inside}")
+
+    def _check_there(self) -> None:
+        if self._channel is None or self._report is None or self._closing is not None or self.lost.done():
+            raise SandboxGone(self._gone())
+
+    async def _ask(
+        self,
+        process_id: str,
+        data: bytes,
+        descriptors: Sequence[int],
+        *,
+        to: str,
+        ours: tuple[int, int] = (-1, -1),
+        theirs: Sequence[int] = (),
+    ) -> SandboxProcess:
+        """Send a request for a process and wait for the answer. `ours` becomes the process's, `theirs` is closed."""
+        assert self._channel is not None
+        request = _Request(asyncio.get_running_loop().create_future(), *ours)
         try:
             async with asyncio.timeout(SPAWN_SECONDS):
                 self._requests[process_id] = request
                 try:
-                    await self._channel.send(data, (stdout_end, stderr_end))
+                    await self._channel.send(data, descriptors)
                 except BaseException:
                     self._requests.pop(process_id, None)  # not sent, so no answer comes
                     raise
                 finally:
-                    os.close(stdout_end)
-                    os.close(stderr_end)
+                    for descriptor in theirs:
+                        os.close(descriptor)
                 return await request.answer
         except BaseException as error:
             self._abandon(request)
             match error:
                 case TimeoutError():
-                    self._lose(f"its supervisor did not start {argv[0]} within {SPAWN_SECONDS:g} s")
+                    self._lose(f"its supervisor did not {to} within {SPAWN_SECONDS:g} s")
                     raise SandboxGone(self._gone()) from None
                 case ChannelClosed():
                     raise SandboxGone(self._gone()) from None
                 case OSError():
-                    raise SpawnFailed(f"{argv[0]}: the request can't be sent: {error.strerror}") from error
+                    raise SpawnFailed(
+                        f"could not {to}: the request can't be sent: {error.strerror}"
+                    ) from error
             raise
 
     def _abandon(self, request: _Request) -> None:
@@ -223,8 +272,9 @@ class SupervisedSandbox(ABC):
         answer = request.answer
         if not answer.cancel() and not answer.cancelled() and answer.exception() is None:
             answer.result().signal(signal.SIGKILL, group=True)
-        os.close(request.stdout_fd)
-        os.close(request.stderr_fd)
+        for descriptor in (request.stdout_fd, request.stderr_fd):
+            if descriptor >= 0:
+                os.close(descriptor)
 
     async def close(self) -> None:
         if self._closing is None:
