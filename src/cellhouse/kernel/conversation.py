@@ -54,7 +54,10 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """What belongs to an earlier execution, or to none that is known; raw text only where it came before the code."""
+    """What belongs to an earlier execution, or to none that is known.
+
+    Raw text that names no request only where it came before the code.
+    """
 
     item: Message | RawText | Trouble
 
@@ -117,7 +120,10 @@ class Conversation:
     _dead_by: float | None = None
     _trouble: Trouble | None = None
     _foreign: bool = False
-    """Text of the process itself was coming before the code was sent: what comes after may be of the same writer."""
+    """Text of nobody known was coming before the code was sent: what comes after may be of the same writer.
+
+    So may what a kernel gives to this request, as far as it goes by the time at which the text came.
+    """
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
     async def steps(self) -> AsyncIterator[Step]:
@@ -190,6 +196,9 @@ class Conversation:
                 case Message():
                     for step in self._message(item):
                         yield step
+                case RawText() if item.parent_id:
+                    for step in self._raw(item):
+                        yield step
                 case _:
                     self._foreign = self._foreign or isinstance(item, RawText)
                     yield Stray(item)
@@ -215,14 +224,7 @@ class Conversation:
     def _take(self, item: KernelItem) -> Iterator[Step]:
         match item:
             case RawText():
-                if self._foreign:
-                    self._foreign = False
-                    yield Remark(
-                        "UNATTRIBUTED_OUTPUT",
-                        "earlier background work was writing to the process's own descriptors when this execution "
-                        "began; some of that text may stand here",
-                    )
-                yield Output(item)
+                yield from self._raw(item)
             case Trouble(fatal=True):
                 if self._trouble is None:
                     self._trouble = item
@@ -231,6 +233,21 @@ class Conversation:
                 yield Remark(item.reason, item.text)
             case Message():
                 yield from self._message(item)
+
+    def _raw(self, text: RawText) -> Iterator[Step]:
+        if text.parent_id:
+            if text.parent_id != self.request.msg_id:
+                yield Stray(text)
+                return
+            self._heard = self._loop.time()
+        if self._foreign:
+            self._foreign = False
+            yield Remark(
+                "UNATTRIBUTED_OUTPUT",
+                "earlier background work was writing to the process's own descriptors when this execution "
+                "began; some of that text may stand here",
+            )
+        yield Output(text)
 
     def _message(self, message: Message) -> Iterator[Step]:
         if message.parent_id != self.request.msg_id:
