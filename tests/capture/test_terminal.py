@@ -118,8 +118,29 @@ def test_any_text_in_any_chunks_is_folded_like_the_naive_model(chunks: list[str]
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.one_of(PARTS, st.integers(1, 9000).map("y".__mul__), st.just("1\n" * 120)), max_size=8))
+@given(
+    st.lists(
+        st.one_of(PARTS, st.integers(1, 9000).map("y".__mul__), st.integers(1, 120).map("1\n".__mul__)),
+        max_size=8,
+    )
+)
 def test_the_real_size_is_folded_like_the_naive_model(chunks: list[str]) -> None:
     naive = NaiveTerminal(4096, 100, 4096)
     naive.feed("".join(chunks))
     assert fold("".join(chunks)) == naive.folded()
+    emitted: list[str] = []
+    terminal = Terminal(emitted.append)
+    for chunk in chunks:
+        terminal.feed(chunk)
+    assert "".join(emitted) + terminal.screen() == naive.folded()
+
+
+def test_lines_that_come_together_leave_the_screen_together() -> None:
+    emitted: list[str] = []
+    terminal = Terminal(emitted.append)
+    lines = [f"line {number}\n" for number in range(330)]
+    for start in range(0, 330, 66):
+        terminal.feed("".join(lines[start : start + 66]))
+    assert "".join(emitted) + terminal.screen() == "".join(lines)
+    assert terminal.newlines_gone == "".join(emitted).count("\n")
+    assert len(emitted) == 4

@@ -1,7 +1,7 @@
 """Text as kernels and descriptors send it, made clean: always encodable as UTF-8, in bounded pieces, nothing cut in two."""
 
-import codecs
 import re
+from codecs import utf_8_decode
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -24,10 +24,12 @@ class Piece(NamedTuple):
 def pieces(text: str, size: int = PIECE_BYTES) -> Iterator[Piece]:
     """Clean text in pieces of at most `size` bytes. Raises UnicodeEncodeError where it is not clean."""
     step = size if text.isascii() else max(1, size // _BYTES_OF_CHARACTER)
-    if len(text) <= step:
-        if text:
-            yield Piece(text, text.encode())
-        return
+    if len(text) <= size:
+        data = text.encode()
+        if len(data) <= size:
+            if text:
+                yield Piece(text, data)
+            return
     for start in range(0, len(text), step):
         part = text[start : start + step]
         yield Piece(part, part.encode())
@@ -77,20 +79,37 @@ class TextCleaner:
 
 
 class ByteDecoder:
-    """Decodes a stream of bytes as UTF-8: stray bytes become U+FFFD, a character cut in two does not."""
+    """Decodes a stream of bytes as UTF-8: stray bytes become U+FFFD, a character cut in two does not.
 
-    __slots__ = ("_decoder",)
+    What is UTF-8 already, as nearly all is, becomes a piece as it is: decoded once, encoded never.
+    """
+
+    __slots__ = ("_cut",)
 
     def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._cut = b""
 
     def feed(self, data: bytes) -> Iterator[Piece]:
+        """The characters that are whole by now. A piece may be longer by the beginning of its first one."""
         for start in range(0, len(data), PIECE_BYTES):
-            yield from pieces(self._decoder.decode(data[start : start + PIECE_BYTES]))
+            yield from self._decoded(self._cut + data[start : start + PIECE_BYTES])
+
+    def _decoded(self, data: bytes) -> Iterator[Piece]:
+        try:
+            text, used = utf_8_decode(data, "strict", False)
+        except UnicodeDecodeError:
+            text, used = utf_8_decode(data, "replace", False)
+            self._cut = data[used:]
+            yield from pieces(text)
+            return
+        self._cut = data[used:]
+        if text:
+            yield Piece(text, data[:used])
 
     def finish(self) -> Iterator[Piece]:
         """What still waited for the rest of its character, as U+FFFD."""
-        yield from pieces(self._decoder.decode(b"", final=True))
+        cut, self._cut = self._cut, b""
+        yield from pieces(cut.decode("utf-8", "replace"))
 
 
 def cleaned(text: str | LongText, end: str = "") -> Iterator[Piece]:

@@ -306,10 +306,25 @@ class Terminal:
             return
         first, *rest = text.split("\n")
         self._write(first)
+        if self._y == len(self._rows) - 1 and len(rest) > 1 and max(map(len, rest)) <= self._columns:
+            self._add_lines(rest)
+            return
         for line in rest:
             self._newline()
             if line:
                 self._write(line)
+
+    def _add_lines(self, lines: list[str]) -> None:
+        """Lines that each fit a row, behind the last row; what that moves off the screen is emitted in one piece."""
+        self._rows += lines
+        self._leads += ["\n"] * len(lines)
+        if (gone := len(self._rows) - self._height) > 0:
+            leads, rows = self._leads[:gone], self._rows[:gone]
+            del self._leads[:gone], self._rows[:gone]
+            self.newlines_gone += "".join(leads).count("\n")
+            self._emit("".join([part for pair in zip(leads, rows, strict=True) for part in pair]))
+        self._y = len(self._rows) - 1
+        self._x = len(lines[-1])
 
     def _scroll(self, text: str, newlines: int | None) -> str:
         """Moves at once whatever the text moves off the screen; what is left to write. The cursor is in the last row."""
