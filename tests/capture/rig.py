@@ -186,6 +186,20 @@ def display(data: Any, display_id: Any = None, kind: str = "display_data", **mor
     return message(kind, {"data": data, "metadata": {}, "transient": transient, **more})
 
 
+def dropped(*mime_types: Any, kind: Any = "display_data", display_id: Any = None, **more: Any) -> Message:
+    """A display that a native kernel did not send, for its size."""
+    transient = {} if display_id is None else {"display_id": display_id}
+    content = {
+        "kind": kind,
+        "reason": "OUTPUT_TOO_LARGE",
+        "mimeTypes": list(mime_types),
+        "sizeBytes": 5_000,
+        "limitBytes": 1_000,
+        "transient": transient,
+    }
+    return message("display_dropped", content | more)
+
+
 def update(data: Any, display_id: Any) -> Message:
     return display(data, display_id, "update_display_data")
 

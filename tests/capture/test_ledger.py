@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cellhouse.capture.bundle import Bundle
-from cellhouse.capture.ledger import Ledger
+from cellhouse.capture.ledger import DROPS, Ledger
 from cellhouse.capture.store import BundleStore
 from cellhouse.files import DiskFull, HostileDir, PathEscapes, Written
 from cellhouse.model import CaptureLimits, RichOutput
@@ -99,6 +99,17 @@ def test_budget_of_all_bundles_counts_what_is_there(make: Any) -> None:
     made.ledger.clear()
     made.add()
     assert made.reasons() == ["OUTPUT_CLEARED"] * 4 + [None]
+
+
+def test_only_so_many_causes_are_remembered(make: Any) -> None:
+    made = make()
+    for number in range(DROPS + 50):
+        made.add({"text/html": "x", f"{number}": "no MIME type", "a/b": number})
+        made.add({f"{number}": "no MIME type"})
+    outputs = made.ledger.outputs()
+    causes = [output.error_info.metadata.get("cause") for output in outputs if output.error_info]
+    assert None not in causes[:DROPS]
+    assert causes[DROPS:] == [None] * 50
 
 
 def test_number_of_written_outputs(make: Any) -> None:

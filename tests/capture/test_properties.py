@@ -12,7 +12,7 @@ from cellhouse.capture import Captured
 from cellhouse.capture.decode import clean
 from cellhouse.messages import Message, RawText
 from cellhouse.model import NoticeReason, parse_event
-from tests.capture.rig import PNG, Rig, clear, display, error, long, message, out, rig, update, value
+from tests.capture.rig import PNG, Rig, clear, display, dropped, error, long, message, out, rig, update, value
 
 TEXT = st.one_of(
     st.text(st.characters(codec=None), max_size=12),
@@ -38,11 +38,13 @@ DATA = st.one_of(
     st.dictionaries(NAMES, ANY, max_size=4),
     ANY,
 )
+FIGURES = st.one_of(st.just(5_000), st.integers(-1, 2**64), ANY)
 KINDS = (
     "stream",
     "display_data",
     "execute_result",
     "update_display_data",
+    "display_dropped",
     "clear_output",
     "error",
     "comm_msg",
@@ -59,6 +61,11 @@ KEYS = (
     "evalue",
     "traceback",
     "execution_count",
+    "kind",
+    "reason",
+    "mimeTypes",
+    "sizeBytes",
+    "limitBytes",
 )
 
 MESSAGES: st.SearchStrategy[Message] = st.one_of(
@@ -66,6 +73,16 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
     st.builds(display, DATA, IDS),
     st.builds(update, DATA, IDS),
     st.builds(value, TEXT),
+    st.builds(
+        dropped,
+        NAMES,
+        NAMES,
+        kind=st.sampled_from(["display_data", "execute_result", "update_display_data", "stream", None]),
+        display_id=IDS,
+        data=st.one_of(st.fixed_dictionaries({"text/plain": TEXT}), ANY),
+        sizeBytes=FIGURES,
+        limitBytes=FIGURES,
+    ),
     st.builds(error, TEXT, TEXT, st.one_of(st.just(()), st.lists(TEXT, max_size=3))),
     st.builds(clear, st.booleans()),
     st.builds(message, st.sampled_from(KINDS), st.dictionaries(st.sampled_from(KEYS), ANY, max_size=5)),
@@ -73,7 +90,9 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
 )
 FEEDS = st.one_of(
     MESSAGES,
-    st.builds(RawText, st.sampled_from(["stdout", "stderr"]), st.binary(max_size=8)),
+    st.builds(
+        RawText, st.sampled_from(["stdout", "stderr"]), st.binary(max_size=8), st.just(""), st.booleans()
+    ),
     st.sampled_from([0.0, 0.01, 0.06, 2.0]),
 )
 
@@ -94,6 +113,7 @@ def check(made: Rig, captured: Captured) -> None:
     assert captured.rich_outputs_dropped is bool(outputs)
     for output in outputs:
         assert output.mime_types
+        assert "text/plain" not in output.mime_types
         if output.file_path is not None:
             raw = made.file(output.index).read_bytes()
             assert len(raw) == output.size_bytes

@@ -27,6 +27,48 @@ def test_an_error_with_an_error_reply_is_the_executions_own(tmp_path: Path) -> N
         assert made.recorder.first_error.traceback == ("frame of ValueError", "ValueError: bad")
 
 
+NATIVE = (
+    f"{'-' * 75}\nZeroDivisionError                         Traceback (most recent call last)",
+    "Cell In[1], line 2\n      1 def f():\n----> 2     1/0\n\n",
+    "Cell In[1], line 4, in f()\n\t      3\r\n----> 4 f()",
+    "ZeroDivisionError: division by zero",
+)
+"""Frames without colours, as a native kernel formats them: one an entry."""
+
+
+def test_frames_of_a_native_kernel_are_told_once_and_whole(tmp_path: Path) -> None:
+    told = tuple(frame.replace("\r\n", "\n") for frame in NATIVE)
+    with rig(tmp_path) as made:
+        made.feed(error("ZeroDivisionError", "division by zero", NATIVE))
+        reply = {"ename": "ZeroDivisionError", "evalue": "division by zero", "traceback": list(NATIVE)}
+        made.recorder.feed_reply_error(reply)
+        captured = settled(made, reply_error=True)
+        assert (captured.stdout, captured.stderr, captured.truncation) == ("", "", None)
+        assert made.recorder.first_error is not None
+        assert made.recorder.first_error.traceback == told
+        (event,) = made.sink.of_type("error")
+        assert tuple(event["traceback"]) == told
+        assert made.sink.types() == ["error"]
+
+
+def test_frames_of_a_native_kernel_that_only_the_reply_tells(tmp_path: Path) -> None:
+    with rig(tmp_path) as made:
+        reply = {"ename": "ZeroDivisionError", "evalue": "division by zero", "traceback": list(NATIVE)}
+        made.recorder.feed_reply_error(reply)
+        assert settled(made, reply_error=True).stderr == ""
+        assert made.recorder.first_error is not None
+        assert made.recorder.first_error.traceback[1:] == (NATIVE[1], NATIVE[2].replace("\r", ""), NATIVE[3])
+
+
+def test_frames_of_a_native_kernel_that_were_output(tmp_path: Path) -> None:
+    """Each begins in a line of its own, and no line end is added to one that has it."""
+    printed = "".join(frame.replace("\r", "").rstrip("\n") + "\n" for frame in NATIVE)
+    printed = printed.replace("    1/0\n", "    1/0\n\n")
+    with rig(tmp_path) as made:
+        made.feed(err("before"), error("ZeroDivisionError", "division by zero", NATIVE), err("after"))
+        assert settled(made).stderr == "before\n" + printed + "after"
+
+
 def test_case_capture_magic_error(tmp_path: Path) -> None:
     with rig(tmp_path) as made:
         made.feed(err("before\n"), error("ZeroDivisionError", "division by zero"), err("after\n"))

@@ -79,6 +79,50 @@ def test_text_from_the_descriptors_says_so(tmp_path: Path) -> None:
         assert made.sink.of_type("stream")[0]["source"] == "fd"
 
 
+def test_text_of_a_kernel_that_prints_to_the_descriptors_says_nothing(tmp_path: Path) -> None:
+    with rig(tmp_path) as made:
+        for name in ("stdout", "stderr"):
+            made.recorder.feed_raw(RawText(name, b"printed \xe2\x82", printed=True))
+        captured = settled(made)
+        assert captured.stdout == captured.stderr == "printed \ufffd"
+        events = made.sink.of_type("stream")
+        assert [event["text"] for event in events] == ["printed ", "printed ", "\ufffd", "\ufffd"]
+        assert not any("source" in event for event in events)
+
+
+def test_a_character_is_never_put_together_of_two_writers(tmp_path: Path) -> None:
+    with rig(tmp_path) as made:
+        made.recorder.feed_raw(RawText("stdout", b"a\xe2", printed=True))
+        made.recorder.feed_raw(RawText("stdout", b"b\xe2\x82"))
+        made.recorder.feed_raw(RawText("stdout", b"\x82\xac\n", printed=True))
+        assert settled(made).stdout == "ab€\n\ufffd"
+        assert [event.get("source") for event in made.sink.of_type("stream")] == [None, "fd", None, "fd"]
+
+
+def test_text_that_comes_in_chunks_is_kept_in_one_write_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = "zehn Zeichen: äöü€😀\n".encode() * 40_000
+    chunks = [data[start : start + 65_536] for start in range(0, len(data), 65_536)]
+    with rig(tmp_path) as made:
+        writes = 0
+        spill = made.sink.spill("stdout")
+        keep = spill.write
+
+        def write(data: bytes) -> int:
+            nonlocal writes
+            writes += 1
+            return keep(data)
+
+        monkeypatch.setattr(spill, "write", write)
+        for chunk in chunks:
+            made.recorder.feed_raw(RawText("stdout", chunk, printed=True))
+        settled(made)
+        assert bytes(spill.data) == data
+        assert 0 < writes <= len(chunks)
+        assert len(made.sink.of_type("stream")) == len(chunks)
+
+
 def test_stream_events_are_split(tmp_path: Path) -> None:
     with rig(tmp_path) as made:
         made.feed(out(long("€" * 100_000)))

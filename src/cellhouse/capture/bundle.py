@@ -45,11 +45,12 @@ _Part = bytes | memoryview | _LongString
 class Bundle:
     """What a display message shows. `mime_types` are the rich ones that hold, or, where none does, all that it named."""
 
-    __slots__ = ("_parts", "faults", "mime_types", "plain", "size", "valid")
+    __slots__ = ("_parts", "dropped_above", "faults", "mime_types", "plain", "size", "valid")
 
     def __init__(self, content: Mapping[str, Any], output_type: OutputType, limits: CaptureLimits) -> None:
         """Reads the content of display_data, update_display_data or execute_result. Garbage becomes faults."""
         self.faults: list[str] = []
+        self.dropped_above = 0  # bytes that its kernel lets through, where that dropped it
         self.plain: str | LongText | None = None
         data = content.get("data")
         named: list[str] = []
@@ -61,17 +62,17 @@ class Bundle:
             self._fault(f"{len(data)} MIME types, which is more than {limits.mime_types}")
         for name, value in islice(data.items(), limits.mime_types):
             if name != PLAIN:
-                named.append(_shown_name(name, limits.mime_type_chars))
+                named.append(shown_name(name, limits.mime_type_chars))
             try:
                 if not is_mime_type(name, limits.mime_type_chars):
                     raise InvalidValue("not a MIME type")
                 parts = _encoded(name, value)
             except InvalidValue as error:
-                self._fault(f"{_shown_name(name, 64)}: {error}")
+                self._fault(f"{shown_name(name, 64)}: {error}")
                 continue
             held[name] = parts
             if name == PLAIN:
-                self.plain = _single(value)
+                self.plain = single(value)
         rich = tuple(name for name in held if name != PLAIN)
         too_many = len(data) > limits.mime_types
         self.valid = bool(rich) and not too_many
@@ -137,11 +138,11 @@ class Bundle:
             self.plain = None
 
 
-def _shown_name(name: Any, most: int) -> str:
+def shown_name(name: Any, most: int) -> str:
     return (clean(name)[:most] if isinstance(name, str) else f"<{type(name).__name__}>") or "<empty>"
 
 
-def _single(value: Any) -> str | LongText | None:
+def single(value: Any) -> str | LongText | None:
     if isinstance(value, list):
         return "".join(chunk for line in value for chunk in text_chunks(line))
     return value if isinstance(value, str | LongText) else None

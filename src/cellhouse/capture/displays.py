@@ -10,7 +10,7 @@ from cellhouse.capture.ledger import Ledger
 from cellhouse.capture.sink import Sink
 from cellhouse.capture.store import BundleStore, Drop, refusal
 from cellhouse.files import Written
-from cellhouse.model import CaptureLimits, DropReason
+from cellhouse.model import CaptureLimits
 
 SHOWINGS: Final = 256
 """Outputs that show one display id and are updated with it; of more, the last ones."""
@@ -81,10 +81,8 @@ class Showing:
         if origin.ledger is not None:
             origin.ledger.update(self.index, bundle)
             return origin.ledger.drop(self.index) or bundle.size
-        if not bundle.valid:
-            return Drop(DropReason.INVALID_OUTPUT, (("cause", bundle.cause),))
         others, others_bytes = origin.written - (self._size > 0), origin.written_bytes - self._size
-        if refused := refusal(limits, bundle.size, others, others_bytes):
+        if refused := refusal(limits, bundle, others, others_bytes):
             return refused
         result = store.write(origin.uid, self.index, bundle)
         if isinstance(result, Drop):

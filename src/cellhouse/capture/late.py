@@ -1,10 +1,12 @@
 """What background work puts out after the end: late events within what is left of the budget, and counts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from cellhouse.capture.bundle import Bundle
 from cellhouse.capture.decode import ByteDecoder, Piece, TextCleaner, cleaned
 from cellhouse.capture.displays import DisplayRegistry, display_id_of
+from cellhouse.capture.dropped import DroppedBundle
 from cellhouse.capture.mime import InvalidValue, chunks_of, text_of
 from cellhouse.capture.sink import Sink
 from cellhouse.capture.store import BundleStore
@@ -66,13 +68,11 @@ class LateRecorder:
         if kind == "stream":
             self._stream(message)
         elif kind in ("display_data", "execute_result"):
-            bundle = Bundle(content, "display_data", self._limits)
-            if bundle.rich:
-                self._display(bundle.mime_types, bundle.size)
-            elif bundle.plain is not None:
-                self._print("stdout", cleaned(bundle.plain, "\n"))
+            self._display(Bundle(content, "display_data", self._limits))
         elif kind == "update_display_data":
-            self._update(message)
+            self._update(content)
+        elif kind == "display_dropped":
+            self._dropped(content)
         elif kind == "error":
             self._print("stderr", ErrorText(content, self._limits).text())
 
@@ -95,24 +95,31 @@ class LateRecorder:
         for chunk in chunks:
             self._print(name, cleaner.feed(chunk))
 
-    def _update(self, message: Message) -> None:
-        display_id = display_id_of(message.content)
+    def _dropped(self, content: Mapping[str, Any]) -> None:
+        kind = content.get("kind")
+        if kind == "update_display_data":
+            self._update(content, dropped=True)
+        elif kind in ("display_data", "execute_result"):
+            self._display(DroppedBundle(content, self._limits))
+
+    def _update(self, content: Mapping[str, Any], *, dropped: bool = False) -> None:
+        display_id = display_id_of(content)
         display = None if display_id is None else self._displays.find(display_id)
         if display is None:
             return
-        bundle = Bundle(message.content, "display_data", self._limits)
-        if not bundle.rich:
-            if bundle.plain is not None:
-                self._print("stdout", cleaned(bundle.plain, "\n"))
-            return
+        limits = self._limits
+        bundle = DroppedBundle(content, limits) if dropped else Bundle(content, "display_data", limits)
         for showing in display.showings:
-            if showing.rich:
+            if showing.rich and bundle.rich:
                 showing.rewrite(bundle, self._store, self._limits, self._failed)
-        self._display(bundle.mime_types, bundle.size)
+        self._display(bundle)
 
-    def _display(self, mime_types: tuple[str, ...], size: int) -> None:
-        self._shown += 1
-        self._append(LateEvent(mime_types=mime_types, size_bytes=size))
+    def _display(self, bundle: Bundle) -> None:
+        if bundle.rich:
+            self._shown += 1
+            self._append(LateEvent(mime_types=bundle.mime_types, size_bytes=bundle.size))
+        elif bundle.plain is not None:
+            self._print("stdout", cleaned(bundle.plain, "\n"))
 
     def _print(self, name: StreamName, text: Iterable[Piece]) -> None:
         for piece in text:

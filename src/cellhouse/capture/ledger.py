@@ -104,9 +104,7 @@ class Ledger:
     def _write(self, index: int, bundle: Bundle) -> None:
         before = self.size(index)
         others, others_bytes = self.written - (before is not None), self.written_bytes - (before or 0)
-        if not bundle.valid:
-            drop = Drop(DropReason.INVALID_OUTPUT, (("cause", bundle.cause),))
-        elif refused := refusal(self._limits, bundle.size, others, others_bytes):
+        if refused := refusal(self._limits, bundle, others, others_bytes):
             drop = refused
         else:
             result = self._store.write(self._uid, index, bundle)
@@ -125,7 +123,7 @@ class Ledger:
         if before is not None and self._store.remove(self._uid, index):
             self.written -= 1
             self.written_bytes -= before
-        if drop not in self._known_drops and len(self._known_drops) == DROPS:
+        if drop not in self._known_drops and len(self._known_drops) >= DROPS:
             drop = Drop(drop.reason)
         self._dropped[index] = self._known_drops.setdefault(drop, drop)
         self._sizes[index] = size

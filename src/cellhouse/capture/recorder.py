@@ -7,6 +7,7 @@ from typing import Any, Final
 from cellhouse.capture.bundle import Bundle
 from cellhouse.capture.decode import ByteDecoder, TextCleaner, clean, cleaned
 from cellhouse.capture.displays import DisplayRegistry, display_id_of
+from cellhouse.capture.dropped import DroppedBundle
 from cellhouse.capture.emit import Emitter
 from cellhouse.capture.late import LateRecorder
 from cellhouse.capture.mime import InvalidValue, chunks_of, text_of
@@ -20,11 +21,13 @@ from cellhouse.model import (
     CaptureLimits,
     Cleared,
     Clock,
+    DropReason,
     ExecutionError,
     Notice,
     NoticeReason,
     RichOutput,
     StreamName,
+    StreamSource,
     Truncation,
 )
 
@@ -87,13 +90,14 @@ class Recorder:
             printer=self._printer,
         )
         self._cleaners: dict[StreamName, TextCleaner] = {}
-        self._decoders: dict[StreamName, ByteDecoder] = {}
+        self._decoders: dict[tuple[StreamName, StreamSource | None], ByteDecoder] = {}
         self._settled = False
         self._handlers: dict[str, Callable[[Message], None]] = {
             "stream": self._stream,
             "display_data": self._display_data,
             "execute_result": self._execute_result,
             "update_display_data": self._update_display_data,
+            "display_dropped": self._display_dropped,
             "clear_output": self._clear_output,
             "error": self._error,
         }
@@ -114,10 +118,13 @@ class Recorder:
         handler(message)
 
     def feed_raw(self, raw: RawText) -> None:
-        """Bytes that the kernel's process wrote to its own descriptors 1 and 2."""
+        """Bytes that the kernel's process wrote to its own descriptors 1 and 2; marked so, unless all its text is there."""
         self._check_open()
-        decoder = self._decoders.setdefault(raw.name, ByteDecoder())
-        self._printer.print(raw.name, decoder.feed(raw.data), "fd")
+        source: StreamSource | None = None if raw.printed else "fd"
+        decoder = self._decoders.get((raw.name, source))
+        if decoder is None:
+            decoder = self._decoders[raw.name, source] = ByteDecoder()
+        self._printer.print(raw.name, decoder.feed(raw.data), source)
 
     def feed_payload(self, payload: Any) -> None:
         """The payload of an execute reply (Jupyter messaging 5.4, deprecated there and still in use)."""
@@ -170,8 +177,8 @@ class Recorder:
         self._check_open()
         for name, cleaner in self._cleaners.items():
             self._printer.print(name, cleaner.finish())
-        for name, decoder in self._decoders.items():
-            self._printer.print(name, decoder.finish(), "fd")
+        for (name, source), decoder in self._decoders.items():
+            self._printer.print(name, decoder.finish(), source)
         self._outputs.freeze()
         self._printer.settle(reply_error=reply_error)
         self._settled = True
@@ -235,8 +242,9 @@ class Recorder:
             self._printer.print(stream, cleaner.feed(chunk))
 
     def _display_data(self, message: Message) -> None:
-        bundle = Bundle(message.content, "display_data", self._limits)
-        display_id = display_id_of(message.content)
+        self._display(Bundle(message.content, "display_data", self._limits), display_id_of(message.content))
+
+    def _display(self, bundle: Bundle, display_id: str | None) -> None:
         if bundle.rich:
             self._outputs.add(bundle, display_id)
         elif bundle.plain is not None:
@@ -245,8 +253,9 @@ class Recorder:
             self._nothing_shown("display_data", bundle, display_id)
 
     def _execute_result(self, message: Message) -> None:
-        bundle = Bundle(message.content, "execute_result", self._limits)
-        display_id = display_id_of(message.content)
+        self._value(Bundle(message.content, "execute_result", self._limits), display_id_of(message.content))
+
+    def _value(self, bundle: Bundle, display_id: str | None) -> None:
         if not bundle.rich and bundle.plain is None:
             self._nothing_shown("execute_result", bundle, display_id)
             return
@@ -266,6 +275,32 @@ class Recorder:
             self._outputs.update(bundle, display_id)
         else:
             self._nothing_shown("update_display_data", bundle)
+
+    def _display_dropped(self, message: Message) -> None:
+        """A native kernel drops what is too large at once: it ends as what is dropped here."""
+        content = message.content
+        bundle, display_id = DroppedBundle(content, self._limits), display_id_of(content)
+        kind = content.get("kind")
+        if kind not in ("display_data", "execute_result", "update_display_data"):
+            self._malformed("display_dropped", "its kind is none of a display")
+            return
+        if kind == "update_display_data" and display_id is None:
+            self._malformed(kind, "it has no transient.display_id")
+            return
+        if not bundle.rich:
+            if bundle.faults or bundle.plain is None:
+                self._malformed("display_dropped", bundle.cause or "it names no MIME type and has no text")
+            else:
+                text = f"a text of {bundle.size} bytes was shortened by the kernel, which lets {bundle.dropped_above} bytes through"
+                self._emitter.notices.add(DropReason.OUTPUT_TOO_LARGE, text, caused=True)
+            if bundle.plain is None:
+                return
+        if kind == "display_data":
+            self._display(bundle, display_id)
+        elif kind == "execute_result":
+            self._value(bundle, display_id)
+        elif display_id is not None:
+            self._outputs.update(bundle, display_id)
 
     def _nothing_shown(self, kind: str, bundle: Bundle, display_id: str | None = None) -> None:
         if bundle.faults:

@@ -23,13 +23,16 @@ class Drop(NamedTuple):
         return ErrorInfo(reason=self.reason, metadata=sized | dict(self.metadata))
 
 
-def refusal(limits: CaptureLimits, size: int, others: int, others_bytes: int) -> Drop | None:
-    """Why a bundle of `size` bytes may not stand beside `others` of so many bytes; None where it may."""
-    if size > limits.bundle_bytes:
-        return Drop(DropReason.OUTPUT_TOO_LARGE, (("limitBytes", str(limits.bundle_bytes)),))
+def refusal(limits: CaptureLimits, bundle: Bundle, others: int, others_bytes: int) -> Drop | None:
+    """Why a bundle may not stand beside `others` of so many bytes; None where it may."""
+    if not bundle.valid:
+        return Drop(DropReason.INVALID_OUTPUT, (("cause", bundle.cause),))
+    if bundle.dropped_above or bundle.size > limits.bundle_bytes:
+        limit = bundle.dropped_above or limits.bundle_bytes
+        return Drop(DropReason.OUTPUT_TOO_LARGE, (("limitBytes", str(limit)),))
     if others >= limits.written_outputs:
         return Drop(DropReason.TOO_MANY_OUTPUTS, (("limitOutputs", str(limits.written_outputs)),))
-    if others_bytes + size > limits.bundles_bytes:
+    if others_bytes + bundle.size > limits.bundles_bytes:
         return Drop(DropReason.OUTPUT_BUDGET_EXCEEDED, (("limitBytes", str(limits.bundles_bytes)),))
     return None
 
