@@ -1,4 +1,4 @@
-"""Where a message goes whose execution has finished, or that belongs to none."""
+"""Where a message or text goes whose execution has finished, or that belongs to none."""
 
 from collections import OrderedDict
 
@@ -12,6 +12,9 @@ from cellhouse.runtime.session_log import SessionLog
 
 _logger = logger()
 
+NAMES = 16
+NAME_CHARS = 256
+"""MIME types that the session log names of one display, and characters of each."""
 REMEMBERED = 256
 """Finished executions of a session whose late output is still told apart; older ones' goes to the session log."""
 
@@ -40,7 +43,7 @@ class LateRoutes:
             case Message():
                 self._message(item)
             case RawText():
-                self._log.write(item.name, item.data.decode("utf-8", "replace"))
+                self._raw(item)
             case Trouble():
                 self._log.write(item.reason, item.text)
             case Died():
@@ -68,6 +71,14 @@ class LateRoutes:
         route[0].feed(message)
         route[1].release()
 
+    def _raw(self, text: RawText) -> None:
+        route = self._routes.get(text.parent_id) if text.parent_id else None
+        if route is None:
+            self._log.write(text.name, text.data.decode("utf-8", "replace"))
+            return
+        route[0].feed_raw(text)
+        route[1].release()
+
 
 def _readable(message: Message) -> tuple[str, int]:
     """What a reader makes of it: its text, and how many characters of it are left out."""
@@ -80,12 +91,20 @@ def _readable(message: Message) -> tuple[str, int]:
         return _head(
             f"{name}: " if isinstance(name, str) else "", value if isinstance(value, LongText) else f"{value}"
         )
+    if message.msg_type == "display_dropped":
+        return f"{_names(content.get('mimeTypes'))}: dropped by the kernel as too large", 0
     data = content.get("data")
     if isinstance(data, dict):
         plain = data.get("text/plain", "")
-        kinds = f"{', '.join(map(str, list(data)[:16]))}: "
+        kinds = f"{_names(list(data))}: "
         return _head(kinds, plain) if isinstance(plain, str | LongText) else (kinds, 0)
     return f"{message.size} bytes", 0
+
+
+def _names(names: object) -> str:
+    """The first of some MIME types."""
+    listed = names[:NAMES] if isinstance(names, list) else []
+    return ", ".join(name[:NAME_CHARS] for name in listed if isinstance(name, str))
 
 
 def _head(before: str, text: str | LongText) -> tuple[str, int]:

@@ -257,11 +257,13 @@ class Run:
 
     def _take_meanwhile(self, item: KernelItem) -> None:
         """What this execution's own background work says still belongs to it; the rest goes to who it names."""
-        ours = isinstance(item, Message) and item.parent_id == self._execution.uid
-        if isinstance(item, Message) and ours and self._execution.started.is_set():
-            self._recorder.feed(item)
-        else:
+        parent = item.parent_id if isinstance(item, Message | RawText) else ""
+        if parent != self._execution.uid or not self._execution.started.is_set():
             self._late.feed(item)
+        elif isinstance(item, RawText):
+            self._recorder.feed_raw(item)
+        elif isinstance(item, Message):
+            self._recorder.feed(item)
 
     # time and interrupts
 
