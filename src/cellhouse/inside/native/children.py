@@ -1,0 +1,68 @@
+"""Processes that the user's code starts: our text comes before theirs, and who started one is remembered."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+
+class Children:
+    """Knows whether the running execution may have left processes that still hold descriptors 1 and 2."""
+
+    def __init__(self, flush: Callable[[], None], in_fork: Callable[[], None]) -> None:
+        """`flush` hands on what is printed so far; `in_fork` is called in a child that goes on with the user's code."""
+        self.started = False
+        self._flush = flush
+        self._in_fork = in_fork
+        self._quiet = False
+
+    def watch(self) -> None:
+        """From now on, see each start of a process that Python code can make."""
+        os.register_at_fork(before=self._before, after_in_child=self._after_in_child)
+        # These run no hooks of os.register_at_fork.
+        for module, name in (
+            ("_posixsubprocess", "fork_exec"),
+            ("subprocess", "_fork_exec"),
+            ("os", "posix_spawn"),
+            ("os", "posix_spawnp"),
+            ("os", "system"),
+        ):
+            owner = importlib.import_module(module)
+            function = getattr(owner, name, None)
+            if function is not None:
+                setattr(owner, name, self._announced(function))
+
+    def unseen(self) -> _Unseen:
+        """A context for forks of our own."""
+        return _Unseen(self)
+
+    def _before(self) -> None:
+        if not self._quiet:
+            self.started = True
+            self._flush()
+
+    def _after_in_child(self) -> None:
+        if not self._quiet:
+            self._in_fork()
+
+    def _announced(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def announced(*args: Any, **kwargs: Any) -> Any:
+            self._before()
+            return function(*args, **kwargs)
+
+        return announced
+
+
+class _Unseen:
+    def __init__(self, children: Children) -> None:
+        self._children = children
+
+    def __enter__(self) -> None:
+        self._children._quiet = True
+
+    def __exit__(self, *_: object) -> None:
+        self._children._quiet = False

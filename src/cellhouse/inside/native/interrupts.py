@@ -1,0 +1,84 @@
+"""SIGINT: a KeyboardInterrupt lands in the user's code or nowhere, never in ours."""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import signal
+from types import CodeType, FrameType
+from typing import Any
+
+AGAIN_SECONDS = 0.001
+
+
+class Interrupts:
+    """Decides what becomes of a SIGINT. Python runs signal handlers in the main thread, between any two bytecodes.
+
+    Between cells it is ignored. While our own code works for the user's (`with interrupts:`), it is put off until that
+    is left. While a cell waits in the event loop, its task is cancelled.
+    """
+
+    def __init__(self) -> None:
+        self.main = _thread.get_ident()
+        self.running = False
+        """True exactly while the user's code may be interrupted."""
+        self.pending = False
+        self.entries: set[CodeType] = set()
+        """Code of ours that calls the user's: an interrupt that lands right there is put off, too."""
+        self.task: asyncio.Task[Any] | None = None
+        self.asked = False
+        """Whether the task was cancelled by us: its CancelledError then means KeyboardInterrupt."""
+        self._depth = 0
+
+    def begin(self) -> None:
+        """A cell is about to run."""
+        self.pending = self.asked = False
+        if signal.getsignal(signal.SIGINT) != self.handle:
+            signal.signal(signal.SIGINT, self.handle)
+
+    def enter(self) -> None:
+        """What follows, up to `leave`, is not interrupted."""
+        if _thread.get_ident() == self.main:
+            self._depth += 1
+
+    __enter__ = enter
+
+    def __exit__(self, *_: object) -> None:
+        if self.leave() and self.running:
+            self.pending = False
+            raise KeyboardInterrupt
+
+    def leave(self) -> bool:
+        """Leave without raising; whether an interrupt waits that the next look of `again` will deliver."""
+        if _thread.get_ident() != self.main:
+            return False
+        self._depth -= 1
+        return self.pending and not self._depth
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether who waits in our own code for somebody else should stop waiting."""
+        return self.pending and self.running and _thread.get_ident() == self.main
+
+    def again(self) -> bool:
+        """Called by the helper thread: deliver what was put off, by having the signal come once more."""
+        if not (self.pending and self.running):
+            return False
+        _thread.interrupt_main()
+        return True
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """The signal handler."""
+        if not self.running:
+            return
+        if self._depth or (frame is not None and frame.f_code in self.entries):
+            self.pending = True
+            return
+        task = self.task
+        if task is not None and asyncio.current_task(task.get_loop()) is not task:
+            # The cell waits, or another task runs: neither the loop nor that other one is what was meant.
+            self.asked = True
+            task.get_loop().call_soon_threadsafe(task.cancel)
+            return
+        self.pending = False
+        raise KeyboardInterrupt
