@@ -153,6 +153,15 @@ def test_text_that_was_shortened_is_shown_and_said(tmp_path: Path) -> None:
         assert "1000 bytes" in captured.notices[0].text
 
 
+def test_text_that_was_dropped_is_said(tmp_path: Path) -> None:
+    with rig(tmp_path) as made:
+        made.feed(dropped("text/plain"), dropped("text/plain", kind="execute_result"))
+        captured = settled(made)
+        assert (captured.stdout, captured.result, captured.rich_outputs) == ("", "", ())
+        assert noticed(captured) == [TOO_LARGE]
+        assert "dropped" in captured.notices[0].text
+
+
 # Hostile
 
 
@@ -171,7 +180,7 @@ def test_text_that_was_shortened_is_shown_and_said(tmp_path: Path) -> None:
         {"mimeTypes": "text/html"},
         {"mimeTypes": {"text/html": 1}},
         {"mimeTypes": []},
-        {"mimeTypes": ["text/plain"]},
+        {"mimeTypes": ["text/plain"], "reason": "?"},
         {"mimeTypes": ["text/plain"] * 100_000},
         {"mimeTypes": ["text/plain"], "data": {"text/plain": 3}},
     ],

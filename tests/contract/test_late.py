@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from cellhouse.messages import RawText
 from cellhouse.model import LateEvent, Outcome
 from tests.contract.rig import Rig, plain
 from tests.contract.truths import Told
@@ -136,6 +137,59 @@ print('now')"""
 
     after = await rig.run("print(child.wait())", reap)
     assert plain(after) == (Outcome.OK, "0\n", "", "")
+
+
+async def test_late_output_of_children_that_the_kernel_knows(own_fake: Rig) -> None:
+    """Text that names its execution is that one's, whatever runs when it comes; none of it is anyone else's."""
+    rig = own_fake
+
+    async def script(k: FakeKernel, request: Sent) -> None:
+        k.echo()
+        k.put(RawText("stdout", b"now\n", parent_id=request.msg_id, printed=True))
+        k.done()
+        await k.interrupted.wait()
+        k.put(RawText("stdout", b"from a child\n", parent_id=request.msg_id, printed=True))
+
+    told = await begin(rig, "", script)
+    assert told.sources() == [None]
+    event = await late_and_counted(rig, told, "from a child\n")
+    assert event.name == "stdout"
+
+    async def meanwhile(k: FakeKernel, request: Sent) -> None:
+        k.put(RawText("stdout", b"and on\n", parent_id=told.log.uid, printed=True))
+        k.echo()
+        k.put(RawText("stderr", b"and on\n", parent_id=told.log.uid, printed=True))
+        k.put(RawText("stdout", b"another's\n", parent_id=request.msg_id, printed=True))
+        k.done()
+        k.put(RawText("stdout", b"to the end\n", parent_id=told.log.uid, printed=True))
+
+    other = await rig.run("", meanwhile)
+    assert plain(other) == (Outcome.OK, "another's\n", "", "")
+    assert other.notices == []
+    await rig.late(told, "to the end\n")
+    late = rig.session.late_output(told.log.uid)
+    assert late is not None
+    assert (late.stdout_bytes, late.stderr_bytes) == (31, 7)
+    assert rig.session_log == []
+
+
+async def test_late_displays_that_the_kernel_dropped_are_told(own_fake: Rig) -> None:
+    async def script(k: FakeKernel, request: Sent) -> None:
+        k.echo()
+        k.stream("now\n")
+        k.done()
+        await k.interrupted.wait()
+        told = {"kind": "display_data", "reason": "OUTPUT_TOO_LARGE", "mimeTypes": ["text/html"]}
+        k.say("display_dropped", {**told, "sizeBytes": 5_000, "limitBytes": 1_000}, parent=request.msg_id)
+        k.stream("after the display\n", parent=request.msg_id)
+
+    told = await begin(own_fake, "", script)
+    await late_and_counted(own_fake, told, "after the display")
+    shown = [event for event in told.log.read(told.events[-1].seq) if isinstance(event, LateEvent)]
+    assert (shown[0].mime_types, shown[0].size_bytes) == (("text/html",), 5_000)
+    late = own_fake.session.late_output(told.log.uid)
+    assert late is not None
+    assert late.displays == 1
 
 
 async def test_late_displays_and_errors_are_told_and_not_kept(rig: Rig) -> None:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings as hypothesis_settings, stra
 from cellhouse import House
 from cellhouse.journal import Journal
 from cellhouse.kernel import Trouble
+from cellhouse.messages import RawText
 from cellhouse.model import (
     CaptureLimits,
     DisplayEvent,
@@ -43,8 +44,22 @@ TEXT = st.one_of(
 # Whose it is: of this execution, of an earlier one, of nobody.
 PARENTS = st.sampled_from(["this", "this", "this", "earlier", "nobody"])
 KINDS = st.sampled_from(
-    ["stream", "stderr", "display", "plain", "value", "update", "clear", "error", "raw", "odd"]
+    [
+        "stream",
+        "stderr",
+        "display",
+        "plain",
+        "value",
+        "update",
+        "dropped",
+        "clear",
+        "error",
+        "raw",
+        "printed",
+        "odd",
+    ]
 )
+TAGGED = ("stream", "stderr", "printed")
 SAYINGS = st.lists(st.tuples(KINDS, TEXT, PARENTS), max_size=8)
 ENDS = st.sampled_from(
     ["ok", "ok", "ok", "error", "no reply", "no idle", "exit", "signal", "trouble", "wait"]
@@ -81,7 +96,7 @@ class Play:
         )
         for kind, text, whose in part.sayings:
             parent, owner = {"this": here, "earlier": earlier, "nobody": ("", "nobody")}[whose]
-            tagged = f"⟦{owner}⟧{text.replace('⟦', '')}" if kind in ("stream", "stderr") else text
+            tagged = f"⟦{owner}⟧{text.replace('⟦', '')}" if kind in TAGGED else text
             self._say(k, kind, tagged, parent)
         self.earlier.append(here)
         match part.end:
@@ -117,6 +132,17 @@ class Play:
                 k.say("execute_result", {"data": {"text/plain": text}, **data}, parent=parent)
             case "update":
                 k.say("update_display_data", {"data": {"text/html": text}, **data}, parent=parent)
+            case "dropped":
+                kinds = ("display_data", "execute_result", "update_display_data")
+                told = {
+                    "kind": kinds[len(text) % 3],
+                    "reason": "OUTPUT_TOO_LARGE",
+                    "mimeTypes": ["text/html", text],
+                }
+                k.say("display_dropped", {**told, "sizeBytes": 9, "limitBytes": 8, **data}, parent=parent)
+            case "printed":
+                raw = text.encode("utf-8", "surrogatepass")
+                k.put(RawText("stdout", raw, parent_id=parent or "nobody", printed=True))
             case "clear":
                 k.say("clear_output", {"wait": bool(text)}, parent=parent)
             case "error":

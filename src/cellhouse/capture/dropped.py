@@ -42,6 +42,8 @@ class DroppedBundle(Bundle):
         if not isinstance(names, list):
             self._fault("mimeTypes is no list")
             return (), True
+        if not names:
+            self._fault("it names no MIME type")
         too_many = len(names) > limits.mime_types
         if too_many:
             self._fault(f"{len(names)} MIME types, which is more than {limits.mime_types}")

@@ -288,10 +288,11 @@ class Recorder:
             self._malformed(kind, "it has no transient.display_id")
             return
         if not bundle.rich:
-            if bundle.faults or bundle.plain is None:
-                self._malformed("display_dropped", bundle.cause or "it names no MIME type and has no text")
+            if bundle.faults:
+                self._malformed("display_dropped", bundle.cause)
             else:
-                text = f"a text of {bundle.size} bytes was shortened by the kernel, which lets {bundle.dropped_above} bytes through"
+                done = "dropped" if bundle.plain is None else "shortened"
+                text = f"a text of {bundle.size} bytes was {done} by the kernel; it lets {bundle.dropped_above} bytes through"
                 self._emitter.notices.add(DropReason.OUTPUT_TOO_LARGE, text, caused=True)
             if bundle.plain is None:
                 return
