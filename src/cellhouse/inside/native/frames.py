@@ -22,20 +22,16 @@ MAX_DEPTH = 500  # of what has to be cleaned before it is JSON
 def encode(value: Any) -> bytes:
     """Any value as JSON, as the reference implementation would write it; TypeError where it can't be one."""
     try:
-        return json.dumps(
-            value, ensure_ascii=False, separators=(",", ":"), default=_default, allow_nan=False
-        ).encode()
+        return _encode(value).encode()
     except UnicodeEncodeError:  # a lone surrogate: escaped it is JSON
-        return json.dumps(value, separators=(",", ":"), default=_default, allow_nan=False).encode()
+        return _encode_escaped(value).encode()
     except ValueError:  # NaN or an infinity, or a circle
-        return json.dumps(
-            _finite(value, 0), separators=(",", ":"), default=_default, allow_nan=False
-        ).encode()
+        return _encode_escaped(_finite(value, 0)).encode()
 
 
 def frame(header: Mapping[str, Any], content: bytes, buffers: Sequence[memoryview] = ()) -> list[memoryview]:
     """The pieces of one frame, small ones put together."""
-    head = json.dumps(header, separators=(",", ":")).encode()
+    head = _encode_escaped(header).encode()
     start = HEAD.pack(len(head), len(content), sum(buffer.nbytes for buffer in buffers)) + head
     if len(content) < 65_536:
         return [memoryview(start + content), *buffers]
@@ -89,3 +85,10 @@ def _finite(value: Any, depth: int) -> Any:
     if isinstance(value, (list, tuple)):
         return [_finite(item, depth + 1) for item in value]
     return value
+
+
+# One encoder for all: making one takes as long as its work on something small.
+_encode = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), default=_default, allow_nan=False
+).encode
+_encode_escaped = json.JSONEncoder(separators=(",", ":"), default=_default, allow_nan=False).encode

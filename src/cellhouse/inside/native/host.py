@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import asyncio
 import atexit
 import ctypes
@@ -11,7 +10,6 @@ import os
 import socket
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
@@ -22,7 +20,8 @@ from . import requests
 from .bundles import Bundles
 from .children import Children
 from .comms import Comms
-from .interrupts import AGAIN_SECONDS, Interrupts
+from .helper import Helper
+from .interrupts import Interrupts
 from .landlock import enter as enter_landlock
 from .link import Link
 from .origin import carry, origin
@@ -32,9 +31,6 @@ from .standin import Kernel, language_info
 from .streams import Streams
 from .tracebacks import Report
 
-FLUSH_SECONDS = 0.03
-PARK_TICKS = 30
-"""The helper thread sleeps after so many ticks in which nothing ran."""
 _shell: ZMQInteractiveShell | None = None
 
 
@@ -66,7 +62,7 @@ class Host:
         self.questions = Questions(self.link)
         self.children = Children(self.streams.flush, self._in_fork)
         self.comms = Comms()
-        self.helper = Helper(self)
+        self.helper = Helper(self.interrupts, self.streams)
         self.loop = asyncio.new_event_loop()
         self._busy = False
         self._pid = os.getpid()
@@ -359,42 +355,6 @@ def _at_once(cell: Coroutine[Any, Any, Any]) -> Any:
         return end.value
     cell.close()
     raise RuntimeError("the cell waits for something, which was not to be seen from its code")
-
-
-class Helper:
-    """A thread that hands on what is printed while a cell runs, and delivers interrupts that were put off."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._parked = False
-        self._idle = 0
-        self._gate = _thread.allocate_lock()
-
-    def start(self) -> None:
-        self._gate.acquire()
-        _thread.start_new_thread(self._run, ())
-
-    def wake(self) -> None:
-        """A cell begins."""
-        self._idle = 0
-        if self._parked:
-            self._parked = False
-            self._gate.release()
-
-    def _run(self) -> None:
-        host = self._host
-        while True:
-            if self._idle > PARK_TICKS:
-                self._parked = True
-                self._gate.acquire()
-            again = host.interrupts.again()
-            time.sleep(AGAIN_SECONDS if again else FLUSH_SECONDS)
-            self._idle = 0 if host.interrupts.running or host.streams.careful else self._idle + 1
-            try:
-                host.streams.flush_some()
-                host.streams.flush_late()
-            except Exception:
-                traceback.print_exc()
 
 
 def _kernel_info() -> dict[str, Any]:
