@@ -185,7 +185,7 @@ def _frame(raw: bytes, buffers_bytes: int) -> Frame:
     metadata = header.get("metadata") or {}
     if not isinstance(metadata, dict):
         raise FrameError("a frame whose metadata is no object")
-    lengths = header.get("buffers") or ()
+    lengths = header.get("buffers") or []
     if buffers_bytes or lengths:
         _check_lengths(lengths, buffers_bytes)
     return Frame(
