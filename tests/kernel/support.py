@@ -32,11 +32,18 @@ class HowItEnded:
 class PlainProcess:
     """A `KernelProcess` that is a child of the tests."""
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
-        self.stdout_fd, out = os.pipe()
-        self.stderr_fd, err = os.pipe()
-        os.set_blocking(self.stdout_fd, False)
-        os.set_blocking(self.stderr_fd, False)
+    def __init__(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path,
+        *,
+        output: tuple[int, int] | None = None,
+        descriptors: Sequence[int] = (),
+    ) -> None:
+        """`output`: write ends that become 1 and 2, in place of pipes of ours; it gets `descriptors` as they are."""
+        self.stdout_fd = self.stderr_fd = -1
+        out, err = output or self._pipes()
         try:
             self._child = subprocess.Popen(
                 argv,
@@ -45,20 +52,30 @@ class PlainProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
+                pass_fds=descriptors,
                 start_new_session=True,
             )
         except BaseException:
-            os.close(self.stdout_fd)
-            os.close(self.stderr_fd)
+            if output is None:
+                os.close(self.stdout_fd)
+                os.close(self.stderr_fd)
             raise
         finally:
-            os.close(out)
-            os.close(err)
+            if output is None:
+                os.close(out)
+                os.close(err)
         self.pid = self._child.pid
         self._loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[HowItEnded] = self._loop.create_future()
         self._pidfd = pidfd_open(self.pid)
         self._loop.add_reader(self._pidfd, self._ended)
+
+    def _pipes(self) -> tuple[int, int]:
+        self.stdout_fd, out = os.pipe()
+        self.stderr_fd, err = os.pipe()
+        os.set_blocking(self.stdout_fd, False)
+        os.set_blocking(self.stderr_fd, False)
+        return out, err
 
     def signal(self, sig: int, group: bool = False) -> None:
         try:

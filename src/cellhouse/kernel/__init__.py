@@ -12,6 +12,7 @@ from cellhouse.kernel.base import (
 )
 from cellhouse.kernel.conversation import Conversation, End, ExecuteRequest, InputAsked, Output, Stray
 from cellhouse.kernel.jupyter import JupyterKernel, Launch
+from cellhouse.kernel.native import Launch as NativeLaunch, NativeKernel, SourceLimits
 
 __all__ = [
     "Conversation",
@@ -27,7 +28,10 @@ __all__ = [
     "KernelProcess",
     "KernelStartFailed",
     "Launch",
+    "NativeKernel",
+    "NativeLaunch",
     "Output",
+    "SourceLimits",
     "Stray",
     "Trouble",
 ]
