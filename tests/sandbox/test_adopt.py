@@ -17,12 +17,19 @@ from cellhouse.sandbox.supervised import SupervisedSandbox
 from tests.sandbox.support import PYTHON, SECONDS, command_of, descriptors, ended, hush, until
 
 # A zygote whose sessions are told what to do, line by line.
-NATIVE = """
-def prepare():
-    pass
+KERNEL = """
+import os, sys
+
+NAME = "native"
+
+def load():
+    sys.path.append(os.path.dirname(__file__))
 """
 HOST = """
 import os
+
+def prepare():
+    pass
 
 def run(sock):
     sock.send(b"up\\n")
@@ -63,8 +70,9 @@ class Family:
         sandbox = self.sandbox
         inside = sandbox.content / "inside"
         (inside / "native").mkdir(parents=True)
-        (inside / "native" / "__init__.py").write_text(NATIVE)
+        (inside / "native" / "__init__.py").touch()
         (inside / "native" / "host.py").write_text(HOST)
+        (inside / "kernel.py").write_text(KERNEL)
         (inside / "zygote.py").write_bytes((INSIDE_DIR / "zygote.py").read_bytes())
         with self._theirs:
             self.process = await sandbox.spawn(

@@ -22,6 +22,7 @@ from __future__ import annotations
 import array
 import ctypes
 import gc
+import importlib.util
 import json
 import os
 import random
@@ -29,7 +30,6 @@ import select
 import signal
 import socket
 import sys
-from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class Zygote:
         name = self.pending.pop(0)
         self.send({"type": "importing", "module": name})
         try:
-            import_module(name)
+            importlib.import_module(name)
         except BaseException as error:  # the module's code decides what it raises
             self.missing[name] = why(error)
         else:
@@ -267,23 +267,36 @@ def fork_again(tell: int) -> None:
     os._exit(0)
 
 
+def load_kernel() -> Any:
+    """The module `native.host`, in the way in which a fresh kernel loads it."""
+    spec = importlib.util.spec_from_file_location("cellhouse_kernel", os.path.join(HERE, "kernel.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    kernel: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(kernel)
+    kernel.load()
+    return importlib.import_module(f"{kernel.NAME}.host")
+
+
 def main() -> None:
     """Returns once the service has gone; in a session, when that has ended."""
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
     modules = sys.argv[2:]
-    del sys.argv[1:]
-    sys.path.insert(0, HERE)
-    native: Any = import_module("native")
-    host: Any = import_module("native.host")
-    # Python puts this file's directory first, too; a cell's imports must not see it.
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
+    sys.argv[:] = [os.path.join(HERE, "kernel.py")]
+    # Python puts this file's directory first. Neither it nor the working directory, which is the sessions' to fill, may
+    # have a say in what is imported here.
+    sys.path[:] = [entry for entry in sys.path if entry and os.path.abspath(entry) != HERE]
+    trusted = list(sys.path)
     gc.disable()  # until there is a session: what is freed here leaves gaps that sessions then write into
-    native.prepare()
+    host = load_kernel()
+    sys.path[:] = trusted
+    host.prepare()
     try:
         session = Zygote(control, modules).serve()
     except Ended:
         return
+    sys.path.insert(0, "")  # as a fresh kernel has it
     host.run(session)
 
 
