@@ -1,4 +1,5 @@
-"""Each row of the contract over a fake kernel and over ipykernel, or over a process that says what ipykernel never would."""
+"""Each row of the contract over a fake kernel, over ipykernel and over the native one, or over a process that says what
+neither ever would."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -10,6 +11,7 @@ import pytest_asyncio
 
 from cellhouse.environments import Environment
 from cellhouse.kernel import Kernel, Launch
+from tests.contract.native_rig import native_rig
 from tests.contract.rig import Rig
 from tests.kernel.fake import FakeKernel
 from tests.kernel.support import Kernels, ipykernel
@@ -73,12 +75,16 @@ async def shared_process(tmp_path_factory: pytest.TempPathFactory) -> AsyncItera
         yield rig
 
 
-@pytest_asyncio.fixture(loop_scope="module", params=["fake", "ipykernel"])
-async def rig(request: pytest.FixtureRequest, shared_ipykernel: Rig, tmp_path: Path) -> AsyncIterator[Rig]:
+@pytest_asyncio.fixture(loop_scope="module", params=["fake", "ipykernel", "native"])
+async def rig(
+    request: pytest.FixtureRequest, shared_ipykernel: Rig, environment: Environment, tmp_path: Path
+) -> AsyncIterator[Rig]:
+    """The native kernel is one's own: it has other pipes after a test that started a process."""
     if request.param == "ipykernel":
         yield shared_ipykernel
         return
-    async with fake_rig(tmp_path) as made:
+    native = request.param == "native"
+    async with native_rig(tmp_path, environment) if native else fake_rig(tmp_path) as made:
         yield made
 
 
@@ -101,14 +107,17 @@ async def own_fake(tmp_path: Path) -> AsyncIterator[Rig]:
         yield made
 
 
-@pytest_asyncio.fixture(loop_scope="module", params=["fake", "ipykernel"])
+@pytest_asyncio.fixture(loop_scope="module", params=["fake", "ipykernel", "native"])
 async def mortal(
     request: pytest.FixtureRequest, environment: Environment, tmp_path: Path
 ) -> AsyncIterator[Rig]:
-    fake = request.param == "fake"
-    async with (
-        fake_rig(tmp_path) if fake else live_rig(tmp_path, ipykernel(environment), "ipykernel")
-    ) as made:
+    if request.param == "fake":
+        context = fake_rig(tmp_path)
+    elif request.param == "native":
+        context = native_rig(tmp_path, environment)
+    else:
+        context = live_rig(tmp_path, ipykernel(environment), "ipykernel")
+    async with context as made:
         yield made
 
 

@@ -112,6 +112,14 @@ class Rig:
         return self.variant == "fake"
 
     @property
+    def native(self) -> bool:
+        return self.variant == "native"
+
+    @property
+    def ipykernel(self) -> bool:
+        return self.variant == "ipykernel"
+
+    @property
     def session_log(self) -> list[dict[str, str]]:
         return read_session_log(self.session.log.path)
 
@@ -228,6 +236,11 @@ def reasons(log: Sequence[Mapping[str, str]]) -> list[str]:
 SAY = """
 def say(msg_type, content, parent=None, raw=None):
     kernel = get_ipython().kernel
+    link = getattr(getattr(get_ipython(), 'sink', None), 'link', None)
+    if link is not None:
+        parent = kernel.get_parent()['header']['msg_id'] if parent is None else parent
+        link.send(msg_type, content if raw is None else raw, parent=parent)
+        return
     header = kernel.get_parent() if parent is None else {'header': {'msg_id': parent}}
     session = kernel.session
     if raw is None:

@@ -163,7 +163,7 @@ R()"""
 
 
 async def test_error_whose_str_raises(rig: Rig, request: pytest.FixtureRequest) -> None:
-    if not rig.fake:
+    if rig.ipykernel:
         why = "ipykernel calls str() itself, and names what that raised"
         request.applymarker(pytest.mark.xfail(reason=why))
 

@@ -180,6 +180,9 @@ print('mine')"""
 
 
 async def test_wrong_signature(rig: Rig) -> None:
+    if rig.native:
+        pytest.skip("nothing is signed: its socket has no name by which anyone else could reach it")
+
     def act(k: FakeKernel) -> None:
         k.echo()
         k.trouble("MALFORMED_MESSAGE", "dropped a message on iopub: wrong signature")
@@ -260,8 +263,10 @@ async def test_128_mib_frame(mortal: Rig) -> None:
         size, limit = str((129 << 20) + 1000), str(128 << 20)
         k.trouble("MESSAGE_SIZE", "the kernel sent too much", fatal=True, sizeBytes=size, limitBytes=limit)
 
-    code = "print('before', flush=True)\ndisplay({'text/html': 'x' * (129 << 20)}, raw=True)"
-    told = await mortal.run(code, act)
+    show = "display({'text/html': 'x' * (129 << 20)}, raw=True)"
+    if mortal.native:  # which drops such a display itself, unless the code goes behind its back
+        show = f"{SAY}\nsay('display_data', {{'data': {{'text/html': 'x' * (129 << 20)}}}})"
+    told = await mortal.run(f"print('before', flush=True)\n{show}", act)
     assert told.result.outcome is Outcome.RESOURCE_KILLED
     assert told.reason == "MESSAGE_SIZE"
     assert int(told.metadata["sizeBytes"]) > 129 << 20

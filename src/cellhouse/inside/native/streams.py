@@ -106,6 +106,7 @@ class Streams:
         self._link: Link | None = None
         self._pid = os.getpid()
         self._lock = _thread.RLock() if hasattr(_thread, "RLock") else _thread.allocate_lock()
+        self._error_open = False
         self._fragments: dict[tuple[int, str, str], str] = {}
         self._make()
 
@@ -153,6 +154,8 @@ class Streams:
             self.fresh()
 
     def _write_first(self, stream: Stream, name: str, text: str) -> int:
+        if self._error_open:
+            self._close_error()
         count = stream.write_plainly(text)
         if text.endswith("\n"):
             stream.front(None)
@@ -161,13 +164,24 @@ class Streams:
 
     def _write_error(self, stream: Stream, name: str, text: str) -> int:
         """Rare enough to keep its place among what goes to stdout."""
-        with contextlib.suppress(ValueError):
-            self.out.flush()
+        if not self._error_open:
+            with contextlib.suppress(ValueError):
+                self.out.flush()
         count = stream.write_plainly(text)
-        stream.flush()
+        self._error_open = True
+        if text.endswith("\n"):
+            self._close_error()
+        elif not self.careful:
+            self._front(self.out, "stdout", self._write_first)  # which comes after this, then
+        return count
+
+    def _close_error(self) -> None:
+        """What was written to stderr goes out, before anything else is written to stdout."""
+        self._error_open = False
+        with contextlib.suppress(ValueError):
+            self.err.flush()
         if self._link is not None:
             self._link.mark()
-        return count
 
     def _write_careful(self, stream: Stream, name: str, text: str) -> int:
         who = origin.get()
@@ -179,6 +193,8 @@ class Streams:
         with self._lock:
             if name == "stderr":
                 return self._write_error(stream, name, text)
+            if self._error_open:
+                self._close_error()
             count = stream.write_plainly(text)
             if text.endswith("\n"):
                 stream.flush()
