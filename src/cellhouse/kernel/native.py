@@ -20,7 +20,8 @@ from cellhouse.messages import Message, RawText
 READ_BYTES = 65_536
 """What a pipe holds: one read empties it."""
 DRAIN_BYTES = 1 << 20
-DRAIN_SOCKET_BYTES = 16 << 20
+LAST_BYTES = 16 << 20
+"""What is read of the socket of a process that has ended; others may hold its other end."""
 DRAIN_OLD_BYTES = READ_BYTES
 PROGRESS_BYTES = 1 << 16
 MAX_OLD_PAIRS = 32
@@ -65,6 +66,7 @@ class NativeKernel(KernelLife):
         self._decoder = FrameDecoder(self._came)
         self._socket: socket.socket | None = None
         self._socket_watched = False
+        self._deaf = False
         self._pairs: list[Pair] = []
         self._held = False
         self._all_watched = False
@@ -169,7 +171,7 @@ class NativeKernel(KernelLife):
 
     def _read_socket(self) -> int:
         """One read; the bytes that came."""
-        if self._socket is None:
+        if self._socket is None or self._deaf:
             return 0
         try:
             # Not recvmsg: what cannot take descriptors cannot be flooded with them.
@@ -259,7 +261,9 @@ class NativeKernel(KernelLife):
         self._inbox.put(Trouble("OUTPUT_DISORDERED", text), 0)
 
     def _stream_ended(self, error: FrameError | None) -> None:
-        self._close_socket()
+        # It stays open: a kernel that found it closed would end by itself, and be taken for one that wanted to.
+        self._deaf = True
+        self._read_what_may_be_read()
         if error is not None and error.oversized:
             text = f"the kernel sent {error}"
             self._channel_closed(text, error, oversized=error.oversized, limit=error.limit)
@@ -273,7 +277,7 @@ class NativeKernel(KernelLife):
                 left = DRAIN_OLD_BYTES if pair.old else DRAIN_BYTES
                 while left > 0 and self._weave.wants(pipe) and (count := self._read_pipe(pipe)):
                     left -= count
-        left = DRAIN_SOCKET_BYTES
+        left = DRAIN_BYTES
         while left > 0 and self._weave.wants_frames and (count := self._read_socket()):
             left -= count
             if self._weave.frames_wait:
@@ -297,8 +301,8 @@ class NativeKernel(KernelLife):
         """Watch what is to be read now, and nothing else; see to it that nothing waits for ever."""
         watched = True
         if self._socket is not None:
-            wanted = not self._held and self._weave.wants_frames
-            watched = wanted
+            wanted = not (self._held or self._deaf) and self._weave.wants_frames
+            watched = wanted or self._deaf
             if wanted != self._socket_watched:
                 self._socket_watched = wanted
                 if wanted:
@@ -341,7 +345,7 @@ class NativeKernel(KernelLife):
         for pair in tuple(self._pairs):
             for pipe in pair.pipes:
                 self._drain_pipe(pipe, DRAIN_OLD_BYTES if pair.old else DRAIN_BYTES)
-        left = DRAIN_SOCKET_BYTES
+        left = LAST_BYTES
         while left > 0 and (count := self._read_socket()):
             left -= count
         self._weave.finish()
