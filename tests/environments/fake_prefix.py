@@ -32,3 +32,11 @@ def make_environment(
             json.dumps({"argv": ["python", "-m", name], "display_name": name})
         )
     return prefix
+
+
+def add_ipython(prefix: Path, version: str, python: str = "python3.12") -> None:
+    """As pip leaves it, but empty."""
+    packages = prefix / "lib" / python / "site-packages"
+    (packages / "IPython").mkdir(parents=True)
+    (packages / "IPython" / "__init__.py").write_bytes(b"")
+    (packages / f"ipython-{version}.dist-info").mkdir()

@@ -65,3 +65,10 @@ def test_a_spec_at_its_defaults_leaves_the_walls_to_the_house() -> None:
 def test_an_idle_time_is_above_zero(value: float) -> None:
     with pytest.raises(ValueError, match=r"idleSeconds|idle_seconds"):
         RuntimeSpec(idle_seconds=value)
+
+
+def test_how_native_kernels_start_is_one_of_two_ways() -> None:
+    assert RuntimeSpec(start="fresh").to_wire() == {"environment": "default", "start": "fresh"}
+    assert RuntimeSpec.from_wire({"start": "zygote"}).start == "zygote"
+    with pytest.raises(ValueError, match="start"):
+        RuntimeSpec.from_wire({"start": "warm"})

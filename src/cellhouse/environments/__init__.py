@@ -1,5 +1,6 @@
 """Kernel environments: the Python prefixes that executed code runs in, and the kernels they bring."""
 
+from cellhouse.environments.ipython import NATIVE_KERNEL
 from cellhouse.environments.kernelspec import DEFAULT_KERNEL, KernelSpec
 from cellhouse.environments.prefix import Environment, read_environment
 from cellhouse.environments.search import (
@@ -16,6 +17,7 @@ __all__ = [
     "DEFAULT_ENVIRONMENT",
     "DEFAULT_KERNEL",
     "ENV_PATH",
+    "NATIVE_KERNEL",
     "Environment",
     "KernelSpec",
     "Survey",

@@ -7,12 +7,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from cellhouse.environments.ipython import (
+    LEAST_IPYTHON,
+    NATIVE_KERNEL,
+    find_ipython,
+    is_enough,
+    native_kernel,
+)
 from cellhouse.environments.kernelspec import DEFAULT_KERNEL, KernelSpec, read_kernels
 from cellhouse.model import CallReason, FailedPrecondition, NotFound
 
 PYVENV_CFG_BYTES: Final = 64 * 1024
 UNFINISHED: Final = ".cellhouse-unfinished"
 """`make setup` has this file in a prefix for as long as it is at work on it."""
+NATIVE_BY_DEFAULT: Final = False
+"""Whether the native kernel is what an environment's Python means, where it can be had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +30,8 @@ class Environment:
 
     `prefix` is the path by which it was found, `python` the interpreter in it. `base_prefixes` are all directories
     that have to be seen, under their own names and read-only, for the interpreter to start: the prefix, the prefix of
-    the Python that it was made from, and either one's real place where the name leads through a link.
+    the Python that it was made from, and either one's real place where the name leads through a link. `ipython` is the
+    version of IPython in it, "" without one: with 8.18 or later there is the native kernel, beside those of `kernels`.
     """
 
     name: str
@@ -30,12 +40,16 @@ class Environment:
     base_prefixes: tuple[Path, ...]
     kernels: Mapping[str, KernelSpec] = field(default_factory=lambda: MappingProxyType({}))
     broken_kernels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    ipython: str = ""
 
     def kernel(self, name: str | None = None) -> KernelSpec:
-        """The kernel of this name; without one, the environment's Python.
+        """The kernel of this name: "native" for ours, else that of a kernelspec; without one, the environment's Python.
 
-        Raises NotFound where there is none, FailedPrecondition where there is one that can't be used.
+        Raises NotFound where there is none, FailedPrecondition where there is one that can't be used, or where the
+        native one can't be had.
         """
+        if name == NATIVE_KERNEL or (name is None and NATIVE_BY_DEFAULT and is_enough(self.ipython)):
+            return self._native()
         wanted = DEFAULT_KERNEL if name is None else name
         if (spec := self.kernels.get(wanted)) is not None:
             return spec
@@ -57,6 +71,18 @@ class Environment:
             f"has {there}; {remedy}",
             reason=CallReason.NO_SUCH_KERNEL,
             metadata=metadata,
+        )
+
+    def _native(self) -> KernelSpec:
+        if is_enough(self.ipython):
+            return native_kernel(self.prefix, self.python)
+        least = ".".join(map(str, LEAST_IPYTHON))
+        has = f"IPython {self.ipython}" if self.ipython else "no IPython"
+        raise FailedPrecondition(
+            f"kernel {NATIVE_KERNEL!r} of environment {self.name!r} can't be had: {self.prefix} has {has}; install "
+            f"ipython {least} or later into it",
+            reason="NATIVE_KERNEL_UNAVAILABLE",
+            metadata={"environment": self.name, "kernel": NATIVE_KERNEL, "ipython": self.ipython},
         )
 
 
@@ -93,9 +119,12 @@ def read_environment(prefix: Path, name: str | None = None) -> Environment:
         if any(base == Path(base.anchor) for base in bases):
             raise unusable("it would need the whole file system to be seen", "make it from another Python")
         kernels, broken = read_kernels(prefix, python)
+        ipython = find_ipython(prefix)
     except OSError as error:
         raise unusable(f"{error.filename}: {error.strerror}", "make it readable for the service") from error
-    return Environment(name, prefix, python, bases, MappingProxyType(kernels), MappingProxyType(broken))
+    return Environment(
+        name, prefix, python, bases, MappingProxyType(kernels), MappingProxyType(broken), ipython
+    )
 
 
 def _interpreter(prefix: Path) -> Path | None:

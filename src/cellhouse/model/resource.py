@@ -1,6 +1,6 @@
 """Runtimes and sessions: what is asked for and what is in force."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -14,8 +14,10 @@ class RuntimeSpec(Wire):
     """What a new runtime is to be. What is not said is left to the house; what is said is had or the call fails."""
 
     environment: Text = "default"
-    # Name of a kernelspec; None is the environment's Python.
+    # "native", or the name of a kernelspec; None is the environment's Python.
     kernel: Text | None = None
+    # Whether a native kernel is forked from a process that has imported what is usual, or started anew each time.
+    start: Literal["zygote", "fresh"] | None = None
     # Level of the walls, such as "bubblewrap"; "none" must be asked for by this name.
     isolation: Text | None = None
     idle_seconds: PositiveSeconds | None = None

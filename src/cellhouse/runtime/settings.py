@@ -9,7 +9,11 @@ from cellhouse.model import CaptureLimits, RetentionLimits, SessionLimits
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything configurable of a house. `environments` are the places searched for kernel environments."""
+    """Everything configurable of a house. `environments` are the places searched for kernel environments.
+
+    `start` is how native kernels come to be where a runtime doesn't say: forked from a zygote, which has imported
+    `preload` (what is missing is passed over), or fresh. `spares` sessions of each zygote are forked ahead.
+    """
 
     state_dir: Path
     isolation: str = "bubblewrap"
@@ -20,3 +24,11 @@ class Settings:
     environments: tuple[Path, ...] | None = None
     max_runtimes: int = 64
     max_sessions: int = 64
+    start: Literal["zygote", "fresh"] = "zygote"
+    preload: tuple[str, ...] = (
+        "numpy",
+        "pandas",
+        "matplotlib.pyplot",
+        "matplotlib_inline.backend_inline",
+    )
+    spares: int = 1
