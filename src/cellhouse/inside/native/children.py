@@ -8,6 +8,17 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+# These run no hooks of os.register_at_fork.
+STARTS = (
+    "_posixsubprocess.fork_exec",
+    "subprocess._fork_exec",
+    "os.posix_spawn",
+    "os.posix_spawnp",
+    "os.system",
+)
+ENDS = ("os._exit", "os.abort", "os.execv", "os.execve", "os.kill", "os.killpg", "signal.raise_signal")
+"""What may end this process on the spot."""
+
 
 class Children:
     """Knows whether the running execution may have left processes that still hold descriptors 1 and 2."""
@@ -22,18 +33,13 @@ class Children:
     def watch(self) -> None:
         """From now on, see each start of a process that Python code can make."""
         os.register_at_fork(before=self._before, after_in_child=self._after_in_child)
-        # These run no hooks of os.register_at_fork.
-        for module, name in (
-            ("_posixsubprocess", "fork_exec"),
-            ("subprocess", "_fork_exec"),
-            ("os", "posix_spawn"),
-            ("os", "posix_spawnp"),
-            ("os", "system"),
-        ):
-            owner = importlib.import_module(module)
-            function = getattr(owner, name, None)
-            if function is not None:
-                setattr(owner, name, self._announced(function))
+        for names, announce in ((STARTS, self._before), (ENDS, self._flush)):
+            for name in names:
+                module, _, attribute = name.rpartition(".")
+                owner = importlib.import_module(module)
+                function = getattr(owner, attribute, None)
+                if function is not None:
+                    setattr(owner, attribute, _after(announce, function))
 
     def unseen(self) -> _Unseen:
         """A context for forks of our own."""
@@ -48,13 +54,14 @@ class Children:
         if not self._quiet:
             self._in_fork()
 
-    def _announced(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def announced(*args: Any, **kwargs: Any) -> Any:
-            self._before()
-            return function(*args, **kwargs)
 
-        return announced
+def _after(announce: Callable[[], None], function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def announced(*args: Any, **kwargs: Any) -> Any:
+        announce()
+        return function(*args, **kwargs)
+
+    return announced
 
 
 class _Unseen:

@@ -44,7 +44,7 @@ class Helper:
             time.sleep(AGAIN_SECONDS if again else FLUSH_SECONDS)
             self._idle = 0 if interrupts.running or streams.careful else self._idle + 1
             try:
-                streams.flush_some()
                 streams.flush_late()
+                streams.flush_some()
             except Exception:
                 traceback.print_exc()

@@ -267,6 +267,7 @@ class Host:
             reply.update(status="error", **Report.of(type(error), error, entries).content())
         self.streams.flush_theirs()
         self._libc()
+        self.streams.heal()
         self.streams.flush_late()
         forked = {"forked": True} if self.children.started else {}
         try:

@@ -6,6 +6,7 @@ import _thread
 import contextlib
 import io
 import os
+import select
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -20,48 +21,21 @@ FRAGMENT_CHARS = 4_096
 _write = io.TextIOWrapper.write
 
 
-class _Raw(io.RawIOBase):
-    """What a buffered writer writes to: the pipe, or whatever the user's code has put in the descriptor's place."""
-
-    def __init__(self, pipe: Pipe, name: str, interrupts: Interrupts) -> None:
-        self.name = name
-        self.pipe = pipe
-        self.impatient = 0
-        """Ident of a thread that must not wait for the reader now."""
-        self._interrupts = interrupts
-        self._pid = os.getpid()
-
-    def fileno(self) -> int:
-        return self.pipe.number
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int | None:
-        size = len(data)
-        self.pipe.written += size
-        if os.getpid() != self._pid or self.pipe.redirected:
-            return os.write(self.pipe.number, data)
-        if self.impatient == _thread.get_ident():
-            return self.pipe.write_some(data)
-        interrupts = self._interrupts
-        interrupts.enter()
-        try:
-            self.pipe.write(data)
-        finally:
-            # Not raised here: what is between this and the user's code would lose the text it has in its hands.
-            interrupts.leave()
-        return size
-
-
 class Stream(io.TextIOWrapper):
-    """Buffered, and in the plain case as quick as any file: what has to be looked at is looked at by a `write` that is put
-    in front for as long as it is needed."""
+    """A text file over descriptor 1 or 2 that writes each line through when it ends: no death can take it back.
 
-    def __init__(self, pipe: Pipe, name: str, interrupts: Interrupts) -> None:
-        self._raw = _Raw(pipe, f"<{name}>", interrupts)
+    It is as quick as any file of Python's: what has to be looked at is looked at by a `write` that is put in front for
+    as long as it is needed.
+    """
+
+    def __init__(self, number: int, name: str) -> None:
+        raw = io.FileIO(number, "w", closefd=False)
+        raw.name = f"<{name}>"
         super().__init__(
-            io.BufferedWriter(self._raw, BUFFER_BYTES), encoding="utf-8", errors="backslashreplace"
+            io.BufferedWriter(raw, BUFFER_BYTES),
+            encoding="utf-8",
+            errors="backslashreplace",
+            line_buffering=True,
         )
 
     def front(self, write: Callable[[str], int] | None) -> None:
@@ -71,27 +45,16 @@ class Stream(io.TextIOWrapper):
         else:
             self.__dict__["write"] = write
 
-    @property
-    def fronted(self) -> bool:
-        return "write" in self.__dict__
-
     def write_plainly(self, text: str) -> int:
         return _write(self, text)
 
-    def flush_some(self) -> bool:
-        """Called by the helper thread: hand on what is buffered unless nobody reads; whether there was anything."""
-        raw = self._raw
-        before = raw.pipe.written
-        raw.impatient = _thread.get_ident()
+    @property
+    def usable(self) -> bool:
+        """Whether the user's code has neither closed nor detached it."""
         try:
-            # The inner one keeps what it can't write. The outer one would not, so it is asked once there is room.
-            self.buffer.flush()
-        except BlockingIOError:
-            return True
-        finally:
-            raw.impatient = 0
-        self.flush()
-        return raw.pipe.written != before
+            return not (self.buffer.closed or self.closed)
+        except ValueError:
+            return False
 
 
 class Streams:
@@ -105,44 +68,38 @@ class Streams:
         self._interrupts = interrupts
         self._link: Link | None = None
         self._pid = os.getpid()
-        self._lock = _thread.RLock() if hasattr(_thread, "RLock") else _thread.allocate_lock()
+        self._lock: Any = _thread.RLock()
         self._error_open = False
         self._fragments: dict[tuple[int, str, str], str] = {}
         self._make()
 
     def _make(self) -> None:
-        out, err = (
-            Stream(pipe, name, self._interrupts) for pipe, name in zip(self.pipes, ("stdout", "stderr"))
-        )
-        self.out, self.err = out, err
-        sys.stdout = sys.__stdout__ = out  # type: ignore[misc]
-        sys.stderr = sys.__stderr__ = err  # type: ignore[misc]
+        self.out, self.err = Stream(1, "stdout"), Stream(2, "stderr")
+        sys.stdout = sys.__stdout__ = self.out  # type: ignore[misc]
+        sys.stderr = sys.__stderr__ = self.err  # type: ignore[misc]
+        self._put_in_front()
 
     def attach(self, link: Link) -> None:
         self._link = link
 
     def begin(self, parent: str) -> None:
         """An execution is about to run; what an earlier one has broken is made whole."""
+        self.heal()
+        self.current = parent
+
+    def heal(self) -> None:
+        """Give back what the user's code has closed, deleted or detached; what it has replaced is left."""
         for pipe in self.pipes:
             pipe.heal()
         out, err = self.out, self.err
-        if out.closed or err.closed or _detached(out) or _detached(err):
+        if not (out.usable and err.usable):
             self._make()
-        if _unusable(sys.stdout) or sys.stdout is out:
+        if sys.stdout is out or _unusable(sys.stdout):
             sys.stdout = self.out
-        if _unusable(sys.stderr) or sys.stderr is err:
+        if sys.stderr is err or _unusable(sys.stderr):
             sys.stderr = self.err
-        self.current = parent
-        self.fresh()
 
-    def fresh(self) -> None:
-        """After a silence, the next line is handed on at once."""
-        self._front(self.out, "stdout", self._write_careful if self.careful else self._write_first)
-        self._front(self.err, "stderr", self._write_careful if self.careful else self._write_error)
-
-    @staticmethod
-    def _front(stream: Stream, name: str, write: Callable[[Stream, str, str], int]) -> None:
-        stream.front(lambda text: write(stream, name, text))
+    # who writes
 
     def be_careful(self, careful: bool = True) -> None:
         """Somebody else than the running execution may print: look at each write, one thread at a time.
@@ -151,16 +108,21 @@ class Streams:
         """
         if careful != self.careful:
             self.careful = careful
-            self.fresh()
+            self._put_in_front()
 
-    def _write_first(self, stream: Stream, name: str, text: str) -> int:
-        if self._error_open:
-            self._close_error()
-        count = stream.write_plainly(text)
-        if text.endswith("\n"):
-            stream.front(None)
-            stream.flush()
-        return count
+    def _put_in_front(self) -> None:
+        careful = self.careful
+        self._front(self.out, "stdout", self._write_careful if careful else None)
+        self._front(self.err, "stderr", self._write_careful if careful else self._write_error)
+
+    @staticmethod
+    def _front(stream: Stream, name: str, write: Callable[[Stream, str, str], int] | None) -> None:
+        stream.front(None if write is None else lambda text: write(stream, name, text))
+
+    def _write_output(self, stream: Stream, name: str, text: str) -> int:
+        """The first after something on stderr that has not ended its line."""
+        self._close_error()
+        return stream.write_plainly(text)
 
     def _write_error(self, stream: Stream, name: str, text: str) -> int:
         """Rare enough to keep its place among what goes to stdout."""
@@ -172,12 +134,14 @@ class Streams:
         if text.endswith("\n"):
             self._close_error()
         elif not self.careful:
-            self._front(self.out, "stdout", self._write_first)  # which comes after this, then
+            self._front(self.out, "stdout", self._write_output)
         return count
 
     def _close_error(self) -> None:
-        """What was written to stderr goes out, before anything else is written to stdout."""
+        """What was written to stderr goes out before anything else is written to stdout."""
         self._error_open = False
+        if not self.careful:
+            self.out.front(None)
         with contextlib.suppress(ValueError):
             self.err.flush()
         if self._link is not None:
@@ -195,10 +159,7 @@ class Streams:
                 return self._write_error(stream, name, text)
             if self._error_open:
                 self._close_error()
-            count = stream.write_plainly(text)
-            if text.endswith("\n"):
-                stream.flush()
-            return count
+            return stream.write_plainly(text)
 
     # text of others than the running execution
 
@@ -224,9 +185,9 @@ class Streams:
     # flushing
 
     def flush(self) -> None:
-        """Hand on what is buffered, the user's own replacements included."""
+        """Hand on what is buffered: at most a line that has not ended."""
         for stream in (self.out, self.err):
-            with contextlib.suppress(ValueError, OSError):  # closed, or not ours any more
+            with contextlib.suppress(ValueError, OSError):  # closed
                 stream.flush()
 
     def flush_theirs(self) -> None:
@@ -237,30 +198,27 @@ class Streams:
                     stream.flush()
 
     def flush_some(self) -> None:
-        """Called by the helper thread every few hundredths of a second while something may be printed."""
-        for stream in (self.out, self.err):
-            with contextlib.suppress(ValueError, OSError):
-                if not stream.flush_some() and not stream.fronted:
-                    self.fresh()
+        """Called by the helper thread, which must not wait: lines that have not ended, where somebody reads."""
+        poll = select.poll()
+        for pipe in self.pipes:
+            poll.register(pipe.fd, select.POLLOUT)
+        ready = {fd for fd, _ in poll.poll(0)}
+        for stream, pipe in ((self.out, self.pipes[0]), (self.err, self.pipes[1])):
+            if pipe.fd in ready:
+                with contextlib.suppress(ValueError, OSError):
+                    stream.flush()
 
     def in_fork(self) -> None:
         """In a child of the user's: it may end without notice, so nothing is held back."""
         for stream in (self.out, self.err):
             stream.front(None)
             with contextlib.suppress(ValueError):
-                stream.reconfigure(line_buffering=True, write_through=True)
+                stream.reconfigure(write_through=True)
 
     def reopen(self) -> None:
         """Descriptors 1 and 2 are other pipes by now."""
         for pipe in self.pipes:
             pipe.reopen()
-
-
-def _detached(stream: Stream) -> bool:
-    try:
-        return stream.buffer is None
-    except ValueError:
-        return True
 
 
 def _unusable(stream: Any) -> bool:
