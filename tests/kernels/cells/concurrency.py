@@ -1,0 +1,61 @@
+"""Coroutines, tasks, threads and executors."""
+
+from tests.kernels.cell import cell
+
+ASYNC = [
+    cell("await", "import asyncio\nawait asyncio.sleep(0, 'slept')"),
+    cell("await-assigned", "import asyncio\nvalue = await asyncio.sleep(0, 5)\nprint(value)"),
+    cell("async-for", "async def numbers():\n    for i in range(3):\n        yield i\nasync for n in numbers():\n    print(n)"),
+    cell("async-with", "class Door:\n    async def __aenter__(self):\n        print('in'); return self\n    async def __aexit__(self, *a):\n        print('out')\nasync with Door() as d:\n    print('between')"),
+    cell("async-comprehension", "async def numbers():\n    yield 1\n    yield 2\n[n async for n in numbers()]"),
+    cell("gather", "import asyncio\nasync def say(n):\n    await asyncio.sleep(0)\n    print('say', n)\n    return n\nawait asyncio.gather(say(1), say(2))"),
+    cell("gather-that-fails", "import asyncio\nasync def fails():\n    raise ValueError('gathered')\nawait asyncio.gather(fails(), fails(), return_exceptions=True)"),
+    cell("task-group", "import asyncio\nasync with asyncio.TaskGroup() as group:\n    a = group.create_task(asyncio.sleep(0, 'a'))\na.result()"),
+    cell("task-group-that-fails", "import asyncio\nasync def fails():\n    raise ValueError('grouped')\nasync with asyncio.TaskGroup() as group:\n    group.create_task(fails())"),
+    cell("wait-for-timeout", "import asyncio\nawait asyncio.wait_for(asyncio.Event().wait(), 0.01)"),
+    cell("task-awaited-in-the-next-cell", "await task", before="import asyncio\nasync def work():\n    await asyncio.sleep(0)\n    return 'done'\ntask = asyncio.create_task(work())"),
+    cell("task-that-prints-later", "go.set()\nawait task", before="import asyncio\ngo = asyncio.Event()\nasync def work():\n    await go.wait()\n    print('by the task')\ntask = asyncio.create_task(work())"),
+    cell("task-that-shows-later", "go.set()\nawait task", before="import asyncio\ngo = asyncio.Event()\nasync def work():\n    await go.wait()\n    display('by the task')\ntask = asyncio.create_task(work())"),
+    cell("task-that-fails-unseen", "import asyncio, gc\nasync def fails():\n    raise ValueError('unseen')\nt = asyncio.create_task(fails())\nawait asyncio.sleep(0)\ndel t\n_ = gc.collect()"),
+    cell("task-cancelled", "import asyncio\nt = asyncio.create_task(asyncio.sleep(60))\nawait asyncio.sleep(0)\nt.cancel()\nawait t"),
+    cell("asyncio-run", "import asyncio\nc = asyncio.sleep(0)\ntry:\n    asyncio.run(c)\nfinally:\n    c.close()"),
+    cell("run-until-complete", "import asyncio\nc = asyncio.sleep(0)\ntry:\n    asyncio.get_event_loop().run_until_complete(c)\nfinally:\n    c.close()"),
+    cell("running-loop", "import asyncio\nloop = asyncio.get_running_loop()\nprint(loop.is_running(), loop is asyncio.get_event_loop())"),
+    cell("running-loop-in-a-task", "import asyncio\nawait asyncio.sleep(0)\nprint(asyncio.get_running_loop() is loop, asyncio.current_task() is not None)", before="loop = __import__('asyncio').get_running_loop()"),
+    cell("same-loop-in-each-cell", "asyncio.get_running_loop() is first", before="import asyncio\nfirst = asyncio.get_running_loop()"),
+    cell("call-soon", "import asyncio\ndone = asyncio.Event()\nasyncio.get_running_loop().call_soon(lambda: (print('called'), done.set()))\nawait done.wait()"),
+    cell("ensure-future-of-a-sync-cell", "import asyncio\nfuture = asyncio.ensure_future(asyncio.sleep(0, 'f'))\nfuture.done()"),
+    cell("ensured-future-is-done", "await future"),
+    cell("coroutine-not-awaited", "async def never(): pass\nnever()\nprint('on')"),
+    cell("to-thread", "import asyncio\nawait asyncio.to_thread(print, 'of the executor')"),
+    cell("run-in-executor", "import asyncio\nawait asyncio.get_running_loop().run_in_executor(None, pow, 2, 5)"),
+    cell("context-variables", "import contextvars\nv = contextvars.ContextVar('v', default=0)\nv.set(1)\nv.get()"),
+    cell("context-variable-later", "v.get()", before="import contextvars\nv = contextvars.ContextVar('v', default=0)\nv.set(7);"),
+    cell("interrupted-async-cell", "import asyncio, os, signal\nawait asyncio.sleep(0)\nos.kill(os.getpid(), signal.SIGINT)\nprint('no')"),
+    cell("asyncio-server", "import asyncio\nasync def serve(r, w):\n    w.write(await r.readline()); w.close()\ns = await asyncio.start_unix_server(serve, 's.sock')\nr, w = await asyncio.open_unix_connection('s.sock')\nw.write(b'echo\\n'); print(await r.read())\nw.close(); s.close()"),
+]  # fmt: skip
+
+THREADS = [
+    cell("thread", "import threading\nt = threading.Thread(target=print, args=('of a thread',))\nt.start(); t.join()\nprint('joined')"),
+    cell("threads", "import sys, threading\nts = [threading.Thread(target=lambda i=i: sys.stdout.write(f't {i}\\n')) for i in range(8)]\n[t.start() for t in ts]; [t.join() for t in ts];", loose=True),
+    cell("thread-that-fails", "import threading\nt = threading.Thread(target=lambda: 1 / 0, name='named')\nt.start(); t.join()\n'on'"),
+    cell("thread-of-an-earlier-cell", "go.set(); t.join()\nprint('joined')", before="import threading\ngo = threading.Event()\ndef later():\n    go.wait()\n    print('of the earlier cell')\nt = threading.Thread(target=later)\nt.start()\nprint('started')"),
+    cell("thread-that-shows-later", "go.set(); t.join()", before="import threading\ngo = threading.Event()\ndef later():\n    go.wait()\n    display('of the earlier cell')\nt = threading.Thread(target=later)\nt.start()"),
+    cell("thread-that-writes-stderr-later", "go.set(); t.join()", before="import sys, threading\ngo = threading.Event()\ndef later():\n    go.wait()\n    print('err of the earlier cell', file=sys.stderr)\nt = threading.Thread(target=later)\nt.start()"),
+    cell("thread-in-a-thread", "go.set(); outer.join(); inner.join()", before="import threading\ngo = threading.Event()\ndef deep():\n    go.wait()\n    print('two threads down')\ndef start():\n    global inner\n    inner = threading.Thread(target=deep)\n    inner.start()\nouter = threading.Thread(target=start)\nouter.start(); outer.join()"),
+    cell("timer", "import threading\nt = threading.Timer(0, print, ('of a timer',))\nt.start(); t.join()"),
+    cell("daemon", "import threading\nstop = threading.Event()\nd = threading.Thread(target=stop.wait, daemon=True)\nd.start()\nd.is_alive()"),
+    cell("daemon-ended", "stop.set(); d.join(); d.is_alive()"),
+    cell("thread-pool", "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(2) as pool:\n    print(list(pool.map(lambda n: n * n, range(5))))"),
+    cell("thread-pool-that-prints", "import sys\nfrom concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(4) as pool:\n    list(pool.map(lambda n: sys.stdout.write(f'{n}\\n'), range(20)))", loose=True),
+    cell("thread-pool-that-fails", "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(1) as pool:\n    pool.submit(int, 'x').result()"),
+    cell("pool-used-in-a-later-cell", "pool.submit(print, 'of the later cell').result()\npool.shutdown()", before="from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)\npool.submit(print, 'of the first cell').result()"),
+    cell("main-thread", "import threading\nprint(threading.current_thread() is threading.main_thread(), threading.current_thread().name)"),
+    cell("signal-handler", "import signal\nold = signal.signal(signal.SIGUSR1, lambda *a: print('handled'))\nsignal.raise_signal(signal.SIGUSR1)\n_ = signal.signal(signal.SIGUSR1, old)"),
+    cell("alarm", "import signal, time\ndef late(*a): raise TimeoutError('alarm')\nsignal.signal(signal.SIGALRM, late)\nsignal.setitimer(signal.ITIMER_REAL, 0.01)\ntime.sleep(20)"),
+    cell("handler-of-sigint-is", "import signal\nsignal.getsignal(signal.SIGINT) is signal.default_int_handler"),
+    cell("own-handler-of-sigint", "import os, signal\nold = signal.signal(signal.SIGINT, lambda *a: print('own handler'))\nos.kill(os.getpid(), signal.SIGINT)\n_ = signal.signal(signal.SIGINT, old)"),
+    cell("thread-in-new-event-loop", "import asyncio, threading\nt = threading.Thread(target=lambda: print(asyncio.run(asyncio.sleep(0, 'own loop'))))\nt.start(); t.join()"),
+]  # fmt: skip
+
+CELLS = [*ASYNC, *THREADS]

@@ -1,0 +1,71 @@
+"""Two recordings of one cell beside each other."""
+
+import difflib
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+
+from tests.kernels.cell import Cell
+from tests.kernels.recording import Item, Recording
+
+LOST: Item = ("remark", "OUTPUT_LOST")
+"""The reference kernel numbers a message, and drops it where a repr fails: no other need lose it."""
+SHOWN_LINES = 40
+SHOWN_CHARS = 2_000
+COMPARED_LINES = 5_000
+"""Longer text is compared by its digest."""
+
+
+def difference(cell: Cell, first: Sequence[Recording], second: Sequence[Recording]) -> str:
+    """What the second tells otherwise than the first, as a readable diff; empty where it tells the same.
+
+    Where text came by the descriptors of the first's process, or the cell leaves its order to chance, only
+    the lines count, not where they stand.
+    """
+    loose = cell.loose or any(part.raw for part in first)
+    lines = [list(_lines(recordings, loose=loose)) for recordings in (first, second)]
+    if lines[0] == lines[1]:
+        return ""
+    diff = list(difflib.unified_diff(*lines, lineterm="", n=1))[2:]
+    return "\n".join(_shown(line) for line in diff[:SHOWN_LINES])
+
+
+def _shown(line: str) -> str:
+    if len(line) <= SHOWN_CHARS:
+        return line
+    return f"{line[:SHOWN_CHARS]} … {len(line)} characters, digest {_digest(line[1:])}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:12]
+
+
+def _lines(recordings: Sequence[Recording], *, loose: bool) -> Iterator[str]:
+    for number, recording in enumerate(recordings):
+        yield f"# part {number}"
+        # They come on a channel of their own: nothing says where they stand among the rest.
+        asked = [item for item in recording.items if item[0] == "input"]
+        told = [item for item in recording.items if item[0] != "input" and item != LOST]
+        for item in [*asked, *(_without_order(told) if loose else told)]:
+            yield from _lines_of(item)
+
+
+def _lines_of(item: Item) -> Iterator[str]:
+    match item:
+        case ("text", stdout, stderr):
+            for name, text in (("stdout", stdout), ("stderr", stderr)):
+                lines = text.splitlines(keepends=True)
+                if len(lines) <= COMPARED_LINES:
+                    yield from (f"{name} {line!r}" for line in lines)
+                else:
+                    yield f"{name} of {len(lines)} lines, digest {_digest(text)}"
+        case (kind, *rest):
+            yield f"{kind} {json.dumps(rest, ensure_ascii=False, default=repr)}"
+
+
+def _without_order(items: Sequence[Item]) -> Iterator[Item]:
+    """The text of all of it first, its lines sorted; then what is no text."""
+    texts = [item for item in items if item[0] == "text"]
+    joined = ["".join(text[at] for text in texts) for at in (1, 2)]
+    yield ("text", *("\n".join(sorted(text.splitlines())) for text in joined))
+    yield from (item for item in items if item[0] != "text")
