@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 
-from cellhouse.environments import Environment
+from cellhouse.environments import NATIVE_KERNEL, Environment
 from cellhouse.files import DiskFull, FileError, HostileDir, relative_path
 from cellhouse.journal import ExecutionLog, Journal, StartRecord
 from cellhouse.model import (
@@ -39,8 +39,9 @@ from cellhouse.runtime.ends import end_after_failure
 from cellhouse.runtime.execution import Execution
 from cellhouse.runtime.following import follow
 from cellhouse.runtime.host import Submitted
-from cellhouse.runtime.launching import KernelLauncher
+from cellhouse.runtime.launching import KernelLauncher, walls_gone
 from cellhouse.runtime.logs import logger
+from cellhouse.runtime.native import NativeLauncher, check_start
 from cellhouse.runtime.once import code_digest, find_log, known_execution, no_end, recorded_result
 from cellhouse.runtime.outcome import Ending
 from cellhouse.runtime.session import Session
@@ -84,6 +85,7 @@ class InProcessHost:
         self._settings, self._clock = settings, clock
         self._token = token
         self._kernel_spec = environment.kernel(spec.kernel)
+        check_start(spec, self._kernel_spec.name)
         self._sandbox = create_sandbox(
             spec.isolation or settings.isolation,
             SandboxSpec(
@@ -103,7 +105,8 @@ class InProcessHost:
         self._watch: asyncio.Task[None] | None = None
         self._over_by_itself = False
         self._closing: asyncio.Task[None] | None = None
-        self._launcher: KernelLauncher | None = None
+        self._launcher: KernelLauncher | NativeLauncher | None = None
+        self._native: NativeLauncher | None = None
 
     @property
     def name(self) -> RuntimeName:
@@ -112,29 +115,46 @@ class InProcessHost:
     async def start(self) -> None:
         try:
             await self._sandbox.start()
-            self._launcher = KernelLauncher(
-                self._sandbox,
-                self._environment,
-                self._kernel_spec,
-                variables={MARK: self._token},
-                start_seconds=self._settings.session.start_seconds,
-            )
+            self._launcher = self._make_launcher()
             self._content = HostileDir.open(self._sandbox.content)
         except BaseException:
             await self._sandbox.close()
             raise
         self._status = RuntimeStatus.ACTIVE
+        if self._native is not None:
+            self._native.begin()
         self._watch = asyncio.get_running_loop().create_task(self._watch_over(), name=f"watch {self._name}")
 
+    def _make_launcher(self) -> KernelLauncher | NativeLauncher:
+        variables = {MARK: self._token}
+        if self._kernel_spec.name != NATIVE_KERNEL:
+            return KernelLauncher(
+                self._sandbox,
+                self._environment,
+                self._kernel_spec,
+                variables=variables,
+                start_seconds=self._settings.session.start_seconds,
+            )
+        self._native = NativeLauncher(
+            self._sandbox,
+            self._environment,
+            start=self._spec.start,
+            settings=self._settings,
+            variables=variables,
+            walls_gone=lambda: walls_gone(self._sandbox),
+        )
+        return self._native
+
     def describe(self) -> Runtime:
+        report = self._sandbox.report
         return Runtime(
             name=str(self._name),
             status=self._status,
             environment=self._environment.name,
             kernel=self._kernel_spec.name,
-            isolation=self._sandbox.report,
+            isolation=report if self._native is None else self._native.isolation(report),
             limits=tuple(LimitReport(name=name, enforcement=Enforcement.NONE) for name in LIMITS),
-            network_policy=_network_policy(self._sandbox.report),
+            network_policy=_network_policy(report),
             sessions=tuple(str(session.name) for session in self._sessions.values()),
             create_time=self._created,
             expire_time=self._expire_time(self._last_used()),
@@ -373,13 +393,20 @@ class InProcessHost:
             self._sessions.clear()
         finally:
             try:
-                await self._sandbox.close()
-            except Exception:
-                await asyncio.to_thread(kill_marked, self._token)
-                raise
+                if self._native is not None:
+                    await self._native.close()
             finally:
-                if self._content is not None:
-                    self._content.close()
+                await self._close_sandbox()
+
+    async def _close_sandbox(self) -> None:
+        try:
+            await self._sandbox.close()
+        except Exception:
+            await asyncio.to_thread(kill_marked, self._token)
+            raise
+        finally:
+            if self._content is not None:
+                self._content.close()
 
     async def _watch_over(self) -> None:
         """Ends the runtime when its sandbox dies or nobody used it for long enough."""

@@ -1,4 +1,4 @@
-"""How a kernel of an environment is started inside a sandbox."""
+"""How a kernel that a kernelspec describes is started inside a sandbox."""
 
 import asyncio
 import re
@@ -16,8 +16,15 @@ WALLS_SECONDS = 1.0
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
+async def walls_gone(sandbox: Sandbox) -> str:
+    """Why the sandbox went, where it did; it may take a moment longer to show than the end of what was inside."""
+    lost = sandbox.lost
+    await asyncio.wait([lost], timeout=WALLS_SECONDS)
+    return lost.result().text if lost.done() and not lost.cancelled() else ""
+
+
 class KernelLauncher:
-    """Makes the kernels of one runtime, each in a directory of its own below /run/cellhouse."""
+    """Makes the kernels of one runtime that a kernelspec describes, each in a directory of its own below /run/cellhouse."""
 
     def __init__(
         self,
@@ -43,17 +50,11 @@ class KernelLauncher:
             host_dir=host_dir,
             inside_dir=self._sandbox.inside_path(host_dir),
             spawn=self._spawn,
-            walls_gone=self._walls_gone,
+            walls_gone=lambda: walls_gone(self._sandbox),
             start_seconds=self._start_seconds,
         )
         await kernel.start()
         return kernel
-
-    async def _walls_gone(self) -> str:
-        """Why the sandbox went, where it did; it may take a moment longer to show than the end of what was inside."""
-        lost = self._sandbox.lost
-        await asyncio.wait([lost], timeout=WALLS_SECONDS)
-        return lost.result().text if lost.done() and not lost.cancelled() else ""
 
     def _launch(self) -> Launch:
         spec = self._spec

@@ -13,6 +13,7 @@ from cellhouse.sandbox.base import (
     SpawnFailed,
     TmpfsSizes,
 )
+from cellhouse.sandbox.landlock import LEAST_ABI as LANDLOCK_LEAST_ABI, landlock_abi
 from cellhouse.sandbox.leftovers import remove_leftovers
 from cellhouse.sandbox.process import ProcessExit, SandboxProcess
 from cellhouse.sandbox.registry import DEFAULT_LEVEL, create_sandbox, levels
@@ -23,6 +24,7 @@ __all__ = [
     "DEFAULT_LEVEL",
     "INSIDE_DIR",
     "IN_FORCE",
+    "LANDLOCK_LEAST_ABI",
     "LAYERS",
     "ProcessExit",
     "ProcessUsage",
@@ -35,6 +37,7 @@ __all__ = [
     "SpawnFailed",
     "TmpfsSizes",
     "create_sandbox",
+    "landlock_abi",
     "levels",
     "remove_leftovers",
     "usage",

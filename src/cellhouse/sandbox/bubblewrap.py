@@ -196,7 +196,7 @@ class BubblewrapSandbox(SupervisedSandbox):
                 else f"shared host uid {uid}, that of the service; a uid per runtime {later}",
             ),
             ("seccomp", ABSENT, later),
-            ("landlock", ABSENT, later),
+            ("landlock", ABSENT, "round each session of the native kernel, no other"),
             ("limits", ABSENT, later),
         )
         return Isolation(
