@@ -124,6 +124,15 @@ def test_a_frame_arrives_byte_by_byte() -> None:
     assert len(frames_of(frame(b'{"a":[1,2]}', [b"x"]) * 3, at_most=1)) == 3
 
 
+def test_a_large_frame_whose_head_comes_byte_by_byte() -> None:
+    frames: list[Frame] = []
+    decoder = FrameDecoder(frames.append)
+    data = frame(text(SCRATCH_BYTES * 2))
+    feed(decoder, data[:200], at_most=1)
+    feed(decoder, data[200:])
+    assert [len(one.content) for one in frames] == [SCRATCH_BYTES * 2]
+
+
 def test_what_is_begun_is_known() -> None:
     decoder = FrameDecoder(lambda _: None)
     large = frame(text(SCRATCH_BYTES * 2))

@@ -131,7 +131,7 @@ async def test_a_flood_of_messages_is_held_back_and_arrives_whole(natives: Nativ
 async def test_draining_brings_in_what_stands_there(natives: Natives) -> None:
     kernel = await natives.start()
     await run(kernel)
-    write_late(natives, b"late")
+    write_late(natives, 1, b"late")
     assert await kernel.receive(0) is None
     kernel.drain()
     assert await kernel.receive(0) == RawText("stdout", b"late", "", True)
@@ -147,17 +147,36 @@ async def test_draining_is_bounded_where_somebody_writes_for_ever(natives: Nativ
 # whose text
 
 
-def write_late(natives: Natives, data: bytes) -> None:
-    """What a child of the kernel would write to its stdout."""
-    fd = os.open(f"/proc/{natives.processes[0].pid}/fd/1", os.O_WRONLY)
+def write_late(natives: Natives, number: int, data: bytes) -> None:
+    """What a child of the kernel would write to its descriptor 1 or 2."""
+    fd = os.open(f"/proc/{natives.processes[0].pid}/fd/{number}", os.O_WRONLY)
     os.write(fd, data)
     os.close(fd)
+
+
+async def test_what_stands_in_stdout_by_then_comes_before_what_stderr_has(natives: Natives) -> None:
+    kernel = await natives.start()
+    await run(kernel)
+    write_late(natives, 1, b"first")
+    write_late(natives, 2, b"second")
+    kernel._stderr_readable(kernel._pairs[0].stderr)
+    assert shown([await next_item(kernel), await next_item(kernel)]) == [
+        ("stdout", "", b"first"),
+        ("stderr", "", b"second"),
+    ]
+
+
+async def test_an_idle_of_something_else_ends_nothing(natives: Natives) -> None:
+    kernel = await natives.start()
+    items = await run(kernel, "peer.status('idle', 'other'); write(1, b'x')")
+    parent = items[0].parent_id if isinstance(items[0], Message) else ""
+    assert text_by(items, parent) == {"stdout": b"x"}
 
 
 async def test_text_between_executions_is_nobodys(natives: Natives) -> None:
     kernel = await natives.start()
     await run(kernel)
-    write_late(natives, b"late")
+    write_late(natives, 1, b"late")
     assert await next_item(kernel) == RawText("stdout", b"late", "", True)
 
 
@@ -205,7 +224,7 @@ async def test_late_text_of_such_children_is_of_their_execution(natives: Natives
         {"code": "if os.fork() == 0:\n    peer.socket.close(); signal.pause()\npeer.forked = True"},
     )
     await items_until(kernel, idle_of(first))
-    write_late(natives, b"late")
+    write_late(natives, 1, b"late")
     assert await next_item(kernel) == RawText("stdout", b"late", first, True)
 
 
@@ -261,6 +280,8 @@ async def test_a_large_request_arrives_whole(natives: Natives) -> None:
     kernel = await natives.start()
     code = "write(1, b'%d' % len(parent))\n#" + "x" * (8 * MIB)
     assert inside(await run(kernel, code)) == [("stdout", b"32")]
+    assert kernel._outbox is not None
+    assert kernel._outbox.unsent == 0
 
 
 async def test_requests_that_wait_are_sent_in_order_with_their_pipes(natives: Natives) -> None:
@@ -436,6 +457,11 @@ async def test_what_waits_for_its_place_is_bounded(natives: Natives, monkeypatch
     assert stdout.held < MIB
     kernel.drain()
     assert stdout.held < MIB
+    assert kernel._weave.deadline() is not None
+    kernel._hold()
+    assert kernel._weave.deadline() is None
+    kernel._release()
+    assert kernel._weave.deadline() is not None
 
 
 # death

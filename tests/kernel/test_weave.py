@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from cellhouse.kernel import weave
 from cellhouse.kernel.weave import (
@@ -139,6 +139,7 @@ def test_a_marker_cut_anywhere_is_a_marker(cut: int) -> None:
     woven.text(ERR, marker(0x0001_0000_0001, 0))
     assert woven.items == [(OUT, b"beforeafter")]
     assert not woven.disorders
+    assert woven.lanes[OUT].held == 0
 
 
 @pytest.mark.parametrize("length", range(1, MARKER_BYTES))
@@ -178,6 +179,34 @@ def test_a_pipe_that_ended_is_not_waited_for() -> None:
     woven.weave.end(woven.lanes[ERR], woven.now)
     assert woven.items == ["a", (OUT, b"x")]
     assert not woven.disorders
+
+
+def test_a_pipe_that_ended_at_a_marker_is_not_waited_for_behind_it() -> None:
+    woven = Woven()
+    woven.text(OUT, marker(5, 0))
+    woven.weave.end(woven.lanes[OUT], woven.now)
+    woven.frame("a", 9)
+    woven.weave.end(woven.lanes[ERR], woven.now)
+    assert woven.items == ["a"]
+
+
+def test_an_old_pipe_that_ended_still_says_what_waits_in_it() -> None:
+    woven = Woven()
+    woven.text(OUT, marker(1, 1) + b"x")
+    woven.text(ERR, marker(1, 1))
+    woven.weave.end(woven.lanes[OUT], woven.now)
+    woven.join(OUT)
+    woven.frame("a", 1)
+    assert woven.items == ["a", (OUT, b"x")]
+
+
+def test_epochs_never_go_backwards() -> None:
+    woven = Woven()
+    for epoch in (5, 1):
+        for lane in (OUT, ERR):
+            woven.text(lane, marker(epoch, 0))
+    woven.frame("a", 5)
+    assert woven.items == ["a"]
 
 
 def test_further_pipes_take_over_and_the_old_ones_are_read_on() -> None:
@@ -231,9 +260,14 @@ def test_a_marker_with_nothing_behind_it_holds_nothing_up() -> None:
     assert woven.items == ["a", (ERR, b"x")]
 
 
-def test_time_in_which_nothing_is_read_does_not_count() -> None:
+@pytest.mark.parametrize(
+    "begin",
+    [lambda woven: woven.frame("a", 1), lambda woven: woven.text(OUT, marker(1, 0) + b"x")],
+    ids=["frame", "text"],
+)
+def test_time_in_which_nothing_is_read_does_not_count(begin: Callable[[Woven], None]) -> None:
     woven = Woven()
-    woven.frame("a", 1)
+    begin(woven)
     woven.now += STALL_SECONDS / 2
     woven.weave.hold(woven.now)
     assert woven.weave.deadline() is None
@@ -243,6 +277,29 @@ def test_time_in_which_nothing_is_read_does_not_count() -> None:
     assert woven.weave.deadline() == woven.now + STALL_SECONDS / 2
     woven.expire()
     assert woven.items == []
+
+
+def test_the_time_of_what_comes_while_nothing_is_read_begins_afterwards() -> None:
+    woven = Woven()
+    woven.weave.hold(woven.now)
+    woven.now += 10.0
+    woven.frame("a", 1)
+    woven.now += 10.0
+    woven.weave.release(woven.now)
+    assert woven.weave.deadline() == woven.now + STALL_SECONDS
+
+
+def test_each_thing_that_waits_has_time_of_its_own() -> None:
+    woven = Woven()
+    woven.text(OUT, b"a\0")
+    woven.frame("a", 1)
+    woven.frame("b", 2)
+    woven.now += STALL_SECONDS * 0.9
+    woven.text(OUT, b"b\0")
+    for lane in (OUT, ERR):
+        woven.text(lane, marker(1, 0))
+    assert woven.frames() == ["a"]
+    assert woven.weave.deadline() == woven.now + STALL_SECONDS
 
 
 def test_a_large_frame_on_its_way_is_no_stall() -> None:
@@ -320,6 +377,9 @@ def genuine(steps: Sequence[tuple[int, bytes] | None]) -> Kernel:
             kernel.frame()
         else:
             kernel.text(*step)
+    for stream in (OUT, ERR):
+        said = b"".join(item[1] for item in kernel.order if isinstance(item, tuple) and item[0] == stream)
+        assume(PREFIX + NONCE not in said)  # that would be a forged one
     return kernel
 
 

@@ -230,12 +230,14 @@ class NativeKernel(KernelLife):
         self._stdout_readable(pipe)
 
     def _read_marks(self) -> None:
-        """What a frame waits for was written before it was sent."""
+        """What a frame waits for was written before it was sent: one read empties a pipe."""
         for pipe in self._pairs[-1].pipes:
             if self._weave.wants(pipe):
                 self._read_pipe(pipe)
 
     def _came(self, frame: Frame) -> None:
+        if self._weave.disordered and not self._held:
+            self._read_marks()  # what was printed before must not come after the end of its execution
         self._weave.frame(frame, frame.epoch, frame.size, self._loop.time())
 
     def _frame(self, frame: Frame) -> None:
