@@ -99,7 +99,7 @@ class Host:
         self.comms.link = self.link
         self.comms.install()
         sink = self.shell.sink
-        sink.link, sink.bundles = self.link, self.bundles
+        sink.link, sink.bundles, sink.heal = self.link, self.bundles, self.streams.heal
         self.shell.kernel = Kernel(self.shell, self.link, self.comms.manager)
         self.interrupts.begin()
         self.helper.start()
@@ -265,8 +265,8 @@ class Host:
             last = shell.last_report
             entries = last.traceback if last is not None else []
             reply.update(status="error", **Report.of(type(error), error, entries).content())
-        self.streams.flush_theirs()
         self._libc()
+        self.streams.flush_theirs()
         self.streams.heal()
         self.streams.flush_late()
         forked = {"forked": True} if self.children.started else {}

@@ -11,7 +11,7 @@ import threading
 import traceback
 import types
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from IPython import version_info
@@ -39,6 +39,7 @@ class Sink:
 
     link: Link | None = None
     bundles: Bundles | None = None
+    heal: Callable[[], None] | None = None
 
     def interrupted(self) -> bool:
         """Whether the running cell's task was cancelled for an interrupt."""
@@ -262,6 +263,12 @@ class ZMQInteractiveShell(InteractiveShell):
         """Libraries set it in threads of theirs, to have output where they want it."""
         header = parent.get("header", parent) if isinstance(parent, Mapping) else {}
         origin.set(str(header.get("msg_id", "")))
+
+    async def run_code(self, *args: Any, **kwargs: Any) -> Any:
+        failed = await super().run_code(*args, **kwargs)
+        if getattr(sys, "stdout", None) is None and self.sink.heal is not None:
+            self.sink.heal()  # the shell looks at it next, and would take its absence for the code's error
+        return failed
 
     # errors
 

@@ -52,7 +52,8 @@ class Stream(io.TextIOWrapper):
     def usable(self) -> bool:
         """Whether the user's code has neither closed nor detached it."""
         try:
-            return not (self.buffer.closed or self.closed)
+            buffer: Any = self.buffer  # None or an error after `detach`
+            return buffer is not None and not self.closed
         except ValueError:
             return False
 
@@ -94,10 +95,10 @@ class Streams:
         out, err = self.out, self.err
         if not (out.usable and err.usable):
             self._make()
-        if sys.stdout is out or _unusable(sys.stdout):
-            sys.stdout = self.out
-        if sys.stderr is err or _unusable(sys.stderr):
-            sys.stderr = self.err
+        for name, before, now in (("stdout", out, self.out), ("stderr", err, self.err)):
+            theirs = getattr(sys, name, None)
+            if theirs is before or _unusable(theirs):
+                setattr(sys, name, now)
 
     # who writes
 
@@ -192,9 +193,9 @@ class Streams:
 
     def flush_theirs(self) -> None:
         """At the end of an execution: what stands in a replacement may have been meant for us."""
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not self.out and stream is not self.err:
-                with contextlib.suppress(Exception):
+        for stream in (getattr(sys, "stdout", None), getattr(sys, "stderr", None)):
+            if stream is not None and stream is not self.out and stream is not self.err:
+                with contextlib.suppress(Exception):  # whatever it is, it is the user's
                     stream.flush()
 
     def flush_some(self) -> None:
@@ -222,4 +223,7 @@ class Streams:
 
 
 def _unusable(stream: Any) -> bool:
-    return stream is None or bool(getattr(stream, "closed", False)) or not hasattr(stream, "write")
+    try:
+        return stream is None or bool(getattr(stream, "closed", False)) or not hasattr(stream, "write")
+    except ValueError:  # a text file whose buffer was taken away
+        return True
