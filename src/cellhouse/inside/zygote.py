@@ -49,6 +49,10 @@ class Ended(Exception):
     """The service has gone."""
 
 
+class NotForked(Exception):
+    """There is no session; the message is the reason's own."""
+
+
 class Unfit(Exception):
     """This process can't be forked safely."""
 
@@ -188,8 +192,10 @@ class Zygote:
                     )
                 try:
                     session = self.fork(request, descriptors)
-                except (OSError, RuntimeError) as error:
-                    self.send({"type": "failed", "error": why(error)})
+                except (OSError, NotForked) as error:
+                    self.send(
+                        {"type": "failed", "error": str(error) if type(error) is NotForked else why(error)}
+                    )
                     continue
                 if session is not None:
                     return session
@@ -198,7 +204,7 @@ class Zygote:
                     os.close(descriptor)
 
     def fork(self, request: dict[str, Any], descriptors: Sequence[int]) -> socket.socket | None:
-        """A socket in the session, None in this process, which has told of it. OSError and RuntimeError where it failed."""
+        """A socket in the session, None in this process, which has told of it. OSError, NotForked."""
         told, tell = os.pipe()
         wait, go = os.pipe()
         held = {told, tell, wait, go}
