@@ -223,9 +223,7 @@ class Zygote:
             os.waitpid(first, 0)  # from here on the session is the supervisor's child
             word = os.read(told, 2 * ERROR_CHARS)
             if not word.isdigit():
-                raise RuntimeError(
-                    word.decode("utf-8", "replace") or "the fork ended before it was a session"
-                )
+                raise NotForked(word.decode("utf-8", "replace") or "the fork ended before it was a session")
             os.write(go, b"\n")
         finally:
             for descriptor in held:
