@@ -11,7 +11,8 @@ class Cell:
     `before`: cells of the same session that come first, held to the same. `answers`: what input requests get, in
     their order. `alone`: in a kernel of its own, since it ends it or bends it. `loose`: the order of its lines is
     left to chance. `whole_traceback`: every line of it counts, not only where it went and what it says.
-    `difference`: why another kernel may not tell the same as ipykernel; then it must not.
+    `terminal`: a kernel may run a command of it in a terminal, whose line ends are not its own.
+    `difference`: why the native kernel does not tell the same as ipykernel; see differences.py.
     """
 
     name: str
@@ -21,6 +22,7 @@ class Cell:
     alone: bool = False
     loose: bool = False
     whole_traceback: bool = False
+    terminal: bool = False
     allow_stdin: bool = True
     silent: bool = False
     store_history: bool = True
@@ -36,10 +38,10 @@ def cell(
     alone: bool = False,
     loose: bool = False,
     whole_traceback: bool = False,
+    terminal: bool = False,
     allow_stdin: bool = True,
     silent: bool = False,
     store_history: bool = True,
-    difference: str = "",
 ) -> Cell:
     """A cell from code as it is written down: indented with what is round it."""
     first = (before,) if isinstance(before, str) else before
@@ -51,10 +53,10 @@ def cell(
         alone,
         loose,
         whole_traceback,
+        terminal,
         allow_stdin,
         silent,
         store_history,
-        difference,
     )
 
 

@@ -3,13 +3,16 @@
 import difflib
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from tests.kernels.cell import Cell
 from tests.kernels.recording import Item, Recording
 
 LOST: Item = ("remark", "OUTPUT_LOST")
 """The reference kernel numbers a message, and drops it where a repr fails: no other need lose it."""
+APART = ("execute_input", "input")
+"""They come on channels of their own, or say nothing of the code: nobody counts on where they stand among the rest."""
 SHOWN_LINES = 40
 SHOWN_CHARS = 2_000
 COMPARED_LINES = 5_000
@@ -23,10 +26,12 @@ def difference(cell: Cell, first: Sequence[Recording], second: Sequence[Recordin
     the lines count, not where they stand.
     """
     loose = cell.loose or any(part.raw for part in first)
-    lines = [list(_lines(recordings, loose=loose)) for recordings in (first, second)]
-    if lines[0] == lines[1]:
+    one, other = (
+        list(_lines(recordings, loose=loose, terminal=cell.terminal)) for recordings in (first, second)
+    )
+    if one == other:
         return ""
-    diff = list(difflib.unified_diff(*lines, lineterm="", n=1))[2:]
+    diff = list(difflib.unified_diff(one, other, lineterm="", n=1))[2:]
     return "\n".join(_shown(line) for line in diff[:SHOWN_LINES])
 
 
@@ -40,14 +45,29 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:12]
 
 
-def _lines(recordings: Sequence[Recording], *, loose: bool) -> Iterator[str]:
+def _lines(recordings: Sequence[Recording], *, loose: bool, terminal: bool) -> Iterator[str]:
     for number, recording in enumerate(recordings):
         yield f"# part {number}"
-        # They come on a channel of their own: nothing says where they stand among the rest.
-        asked = [item for item in recording.items if item[0] == "input"]
-        told = [item for item in recording.items if item[0] != "input" and item != LOST]
-        for item in [*asked, *(_without_order(told) if loose else told)]:
-            yield from _lines_of(item)
+        apart = [item for item in recording.items if item[0] in APART]
+        told = list(_joined(item for item in recording.items if item[0] not in APART and item != LOST))
+        for item in [*sorted(apart), *(_without_order(told) if loose else told)]:
+            yield from _lines_of(_without_returns(item) if terminal else item)
+
+
+def _without_returns(item: Item) -> Item:
+    return item[:1] + tuple(
+        part.replace("\r\n", "\n") if isinstance(part, str) else part for part in item[1:]
+    )
+
+
+def _joined(items: Iterable[Item]) -> Iterator[Item]:
+    """Neighbouring texts as one: something between them may have gone."""
+    for is_text, group in groupby(items, lambda item: item[0] == "text"):
+        if is_text:
+            texts = list(group)
+            yield ("text", *("".join(text[at] for text in texts) for at in (1, 2)))
+        else:
+            yield from group
 
 
 def _lines_of(item: Item) -> Iterator[str]:

@@ -12,7 +12,13 @@ from cellhouse.messages import LongText, text_chunks
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 _PATTERNS: Sequence[tuple[re.Pattern[str], str]] = [
-    (re.compile(r"(?:<directory>|~)/ipykernel_\d+/\d+\.py|<ipython-input-\d+-[0-9a-f]+>"), "<cell's file>"),
+    (
+        re.compile(
+            r"(?:<directory>|~)/ipykernel_\d+/\d+\.py|(?:(?:<directory>|~)/)?<ipython-input-\d+-[0-9a-f]+>"
+        ),
+        "<cell's file>",
+    ),
+    (re.compile(r"\(\d{5,}\.py,"), "(<cell's file>,"),  # as a SyntaxError names it
     (re.compile(r"\b(In|Out) ?\[ ?\d+\]"), r"\1[N]"),
     (re.compile(r"0x[0-9a-fA-F]{6,}"), "<address>"),
     (re.compile(r"\[\d\d:\d\d<[^\]\n]*\]"), "[<rate>]"),
@@ -22,7 +28,9 @@ _PATTERNS: Sequence[tuple[re.Pattern[str], str]] = [
     (re.compile(r"\bT_[0-9a-f]{5}"), "T_<id>"),  # a table's style
     (re.compile(r"/tmp/[a-z0-9_.]*(?=/|\b)"), "<temporary>"),
 ]
-_ID = re.compile(r"\b(?:[0-9a-f]{32}|(?=[0-9]*[a-f])[0-9a-f]{16}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})\b")
+_ID = re.compile(
+    r"\b(?:[0-9a-f]{32}|(?=[0-9]*[a-f])[0-9a-f]{16}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})\b"
+)
 _SVG_DETAIL = re.compile(r"<dc:date>.*?</dc:date>|\b(?:id|href|xlink:href|clip-path)=\"[^\"]*\"", re.DOTALL)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from codecs import getincrementaldecoder
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -158,30 +159,28 @@ class _Answers(Iterator[str]):
 def _recording(heard: _Heard, normal: Normal) -> Recording:
     items: list[Item] = []
     texts = {"stdout": "", "stderr": ""}
-    raw_texts = {"stdout": b"", "stderr": b""}
+    decoders = {name: getincrementaldecoder("utf-8")("replace") for name in texts}
     raw = False
 
     def end_of_text() -> None:
-        for name, data in raw_texts.items():
-            texts[name] += data.decode("utf-8", "replace")
-            raw_texts[name] = b""
         if any(texts.values()):
             items.append(("text", normal.text(texts["stdout"]), normal.text(texts["stderr"])))
             texts.update(stdout="", stderr="")
 
     for came in heard.came:
         if isinstance(came, RawText):
-            raw_texts[came.name] += came.data
+            texts[came.name] += decoders[came.name].decode(came.data)
             raw = True
             continue
         if isinstance(came, Message) and came.msg_type == "stream":
             name = came.content.get("name")
             if name in texts:
-                texts[name] += raw_texts[name].decode("utf-8", "replace") + _text(came.content.get("text"))
-                raw_texts[name] = b""
+                texts[name] += _text(came.content.get("text"))
                 continue
         end_of_text()
         items.append(_message(came, heard, normal) if isinstance(came, Message) else _other(came, normal))
+    for name, decoder in decoders.items():
+        texts[name] += decoder.decode(b"", final=True)
     end_of_text()
     return Recording(tuple(items), raw, heard.ended, heard.seconds)
 
@@ -229,7 +228,7 @@ def _shape(data: Any) -> Any:
     if not isinstance(data, Mapping):
         return type(data).__name__
     state = data.get("state")
-    return {key: None for key in data} | {
+    return dict.fromkeys(data) | {
         "method": data.get("method"),
         "state": sorted(state) if isinstance(state, Mapping) else None,
     }
@@ -242,8 +241,22 @@ def _traceback(lines: Any, cell: Cell, normal: Normal) -> Any:
     text = normal.text(ANSI.sub("", "\n".join(_text(line) for line in lines)))
     if cell.whole_traceback:
         return text.splitlines()
-    lines_of_it = text.rstrip("\n").splitlines()
-    return [line for line in lines_of_it[:-1] if line.startswith(("Cell In", "---->"))] + lines_of_it[-1:]
+    *above, last = text.rstrip("\n").splitlines()
+    return [*_frames(above), last]
+
+
+def _frames(lines: Sequence[str]) -> Iterator[str]:
+    """The frames that are in cells: header and line, as often as one follows itself only once."""
+    before = header = ""
+    for line in lines:
+        if line.startswith("Cell In"):
+            header = line
+        elif header and line.startswith("--"):
+            _, number, code = line.split(maxsplit=2)
+            frame = f"{header}: {number} {code}"
+            if frame != before:
+                yield frame
+            before, header = frame, ""
 
 
 def _other(item: Item, normal: Normal) -> Item:

@@ -3,19 +3,27 @@
 from tests.kernels.cell import cell
 
 SHELL = [
-    cell("shell", "!echo from the shell"),
-    cell("shell-stderr", "!echo to stderr >&2"),
-    cell("shell-several-lines", "!printf 'a\\nb\\n'; echo c"),
-    cell("shell-with-variables", "word = 'w'\n!echo {word} $word $$HOME | cut -c1-3"),
-    cell("shell-assigned", "lines = !echo one; echo two\nprint(type(lines).__name__, list(lines), lines.n, lines.s)"),
-    cell("shell-value", "!!echo listed"),
-    cell("shell-exit", "!exit 3\nprint(_exit_code)"),
-    cell("shell-no-such-command", "!no_such_command_here", loose=True),
-    cell("shell-in-a-loop", "for i in range(3):\n    !echo {i}"),
-    cell("shell-killed", "!kill -9 $$\nprint(_exit_code)"),
-    cell("shell-is-no-terminal", "!test -t 1 && echo terminal || echo none"),
-    cell("shell-reads-nothing", "!cat < /dev/null; echo done"),
-    cell("getoutput", "get_ipython().getoutput('echo a; echo b'), get_ipython().system('echo c')"),
+    cell("shell", "!echo from the shell", terminal=True),
+    cell("shell-stderr", "!echo to stderr >&2", terminal=True),
+    cell("shell-several-lines", "!printf 'a\\nb\\n'; echo c", terminal=True),
+    cell("shell-with-variables", "word = 'w'\n!echo {word} $word $$HOME | cut -c1-3", terminal=True),
+    cell(
+        "shell-assigned",
+        "lines = !echo one; echo two\nprint(type(lines).__name__, list(lines), lines.n, lines.s)",
+        terminal=True,
+    ),
+    cell("shell-value", "!!echo listed", terminal=True),
+    cell("shell-exit", "!exit 3\nprint(_exit_code)", terminal=True),
+    cell("shell-no-such-command", "!no_such_command_here", loose=True, terminal=True),
+    cell("shell-in-a-loop", "for i in range(3):\n    !echo {i}", terminal=True),
+    cell("shell-killed", "!kill -9 $$\nprint(_exit_code)", terminal=True),
+    cell("shell-is-no-terminal", "!test -t 1 && echo terminal || echo none", terminal=True),
+    cell("shell-reads-nothing", "!cat < /dev/null; echo done", terminal=True),
+    cell(
+        "getoutput",
+        "get_ipython().getoutput('echo a; echo b'), get_ipython().system('echo c')",
+        terminal=True,
+    ),
 ]
 
 SYSTEM = [

@@ -14,28 +14,51 @@ OBJECTS = [
         "from IPython.display import display as show\nfrom IPython.core.display_functions import display as d\nshow(1); d(2)",
     ),
     cell("html", "from IPython.display import HTML\nHTML('<b>x</b>')"),
-    cell("html-with-metadata", "from IPython.display import HTML\ndisplay(HTML('<i>', metadata={'isolated': True}))"),
+    cell(
+        "html-with-metadata",
+        "from IPython.display import HTML\ndisplay(HTML('<i>', metadata={'isolated': True}))",
+    ),
     cell(
         "html-of-a-file",
         "from IPython.display import HTML\nopen('page.html', 'w').write('<p>p')\nHTML(filename='page.html')",
     ),
     cell("html-long-text-warns", "from IPython.display import HTML\nHTML('<iframe src=\"x\"></iframe>')"),
     cell("markdown", "from IPython.display import Markdown\nMarkdown('# *x*')"),
-    cell("math-and-latex", "from IPython.display import Latex, Math\ndisplay(Math(r'\\frac{1}{2}'), Latex('$y$'))"),
+    cell(
+        "math-and-latex",
+        "from IPython.display import Latex, Math\ndisplay(Math(r'\\frac{1}{2}'), Latex('$y$'))",
+    ),
     cell("json", "from IPython.display import JSON\nJSON({'a': [1, None, 'é']}, expanded=True, root='top')"),
-    cell("svg", "from IPython.display import SVG\nSVG('<svg xmlns=\"http://x\" width=\"4\"><g/></svg>')"),
-    cell("javascript", "from IPython.display import Javascript\nJavascript('alert(1)', lib=['a.js'], css=['b.css'])"),
+    cell("svg", 'from IPython.display import SVG\nSVG(\'<svg xmlns="http://x" width="4"><g/></svg>\')'),
+    cell(
+        "javascript",
+        "from IPython.display import Javascript\nJavascript('alert(1)', lib=['a.js'], css=['b.css'])",
+    ),
     cell("image-of-png-bytes", f"from IPython.display import Image\nImage(data={PNG})"),
-    cell("image-with-a-size", f"from IPython.display import Image\nImage(data={PNG}, width=20, height=30, alt='some')"),
+    cell(
+        "image-with-a-size",
+        f"from IPython.display import Image\nImage(data={PNG}, width=20, height=30, alt='some')",
+    ),
     cell("image-of-a-wrong-kind", "from IPython.display import Image\nImage(data=b'nothing', format='png')"),
     cell("image-of-an-address", "from IPython.display import Image\nImage(url='http://localhost/a.png')"),
-    cell("jpeg-and-gif", "from IPython.display import Image\ndisplay(Image(b'\\xff\\xd8\\xff\\xe0'), Image(b'GIF89a12'))"),
+    cell(
+        "jpeg-and-gif",
+        "from IPython.display import Image\ndisplay(Image(b'\\xff\\xd8\\xff\\xe0'), Image(b'GIF89a12'))",
+    ),
     cell("png-bytes-and-base64", f"from IPython.display import display_png\ndisplay_png({PNG}, raw=True)"),
     cell("audio", "from IPython.display import Audio\nAudio([0, 0.5, -0.5, 1], rate=8000)"),
     cell("video", "from IPython.display import Video\nVideo('a.mp4', width=100)"),
-    cell("video-embedded", "from IPython.display import Video\nVideo(data=b'\\0\\1', embed=True, mimetype='video/mp4')"),
-    cell("iframe", "from IPython.display import IFrame\nIFrame('http://localhost', width=300, height=200, a=1)"),
-    cell("file-link", "from IPython.display import FileLink\nopen('some.txt', 'w').close()\nFileLink('some.txt')"),
+    cell(
+        "video-embedded",
+        "from IPython.display import Video\nVideo(data=b'\\0\\1', embed=True, mimetype='video/mp4')",
+    ),
+    cell(
+        "iframe", "from IPython.display import IFrame\nIFrame('http://localhost', width=300, height=200, a=1)"
+    ),
+    cell(
+        "file-link",
+        "from IPython.display import FileLink\nopen('some.txt', 'w').close()\nFileLink('some.txt')",
+    ),
     cell("file-link-to-nowhere", "from IPython.display import FileLink\nFileLink('nowhere.txt')"),
     cell(
         "file-links",

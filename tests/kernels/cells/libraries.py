@@ -51,7 +51,7 @@ TABLES = [
     cell("pandas-plot", "pd.Series([1, 2]).plot()"),
     cell("scikit-estimator", "from sklearn.linear_model import LogisticRegression\nLogisticRegression(C=2)"),
     cell("scikit-pipeline", "from sklearn.pipeline import make_pipeline\nfrom sklearn.preprocessing import StandardScaler\nmake_pipeline(StandardScaler(), LogisticRegression()).fit([[0], [1]], [0, 1])"),
-    cell("scikit-parallel", "from sklearn.model_selection import cross_val_score\ncross_val_score(LogisticRegression(), [[0], [1]] * 5, [0, 1] * 5, n_jobs=2, cv=2)"),
+    cell("scikit-cross-validation", "from sklearn.model_selection import cross_val_score\ncross_val_score(LogisticRegression(), [[0], [1]] * 5, [0, 1] * 5, n_jobs=1, cv=2)"),
     cell("joblib-parallel", "from joblib import Parallel, delayed\nParallel(n_jobs=2)(delayed(pow)(n, 2) for n in range(4))"),
 ]  # fmt: skip
 

@@ -23,8 +23,8 @@ CAPTURES = [
     cell("capture-of-an-error", "%%capture broken\nprint('before')\n1 / 0"),
     cell("capture-after-the-error", "broken.stdout"),
     cell("capture-by-hand", "from IPython.utils.capture import capture_output\nwith capture_output() as c:\n    print('p'); display('d')\nprint(repr(c.stdout), len(c.outputs))"),
-    cell("capture-of-a-child", "%%capture child\n!echo from a child"),
-    cell("capture-of-a-child-is", "child.stdout"),
+    cell("capture-of-a-child", "%%capture child\n!echo from a child", terminal=True),
+    cell("capture-of-a-child-is", "child.stdout", terminal=True),
 ]  # fmt: skip
 
 PLACES = [
@@ -35,11 +35,11 @@ PLACES = [
     cell("pushd-popd", "%pushd below\n%popd"),
     cell("dhist", "%dhist"),
     cell("env-of-one", "%env OWN_VARIABLE=some value\n%env OWN_VARIABLE"),
-    cell("env-in-children", "!echo $OWN_VARIABLE", before="%env OWN_VARIABLE=for children"),
+    cell("env-in-children", "!echo $OWN_VARIABLE", before="%env OWN_VARIABLE=for children", terminal=True),
     cell("set-env", "x = 'of python'\n%set_env OWN_VARIABLE {x}"),
     cell("env-missing", "%env NO_SUCH_VARIABLE_HERE"),
-    cell("mkdir-and-ls", "%mkdir listed\n%ls -d listed"),
-    cell("cat", "%cat words.txt", before="%%writefile words.txt\nsome words"),
+    cell("mkdir-and-ls", "%mkdir listed\n%ls -d listed", terminal=True),
+    cell("cat", "%cat words.txt", before="%%writefile words.txt\nsome words", terminal=True),
 ]  # fmt: skip
 
 NAMES = [
@@ -66,7 +66,8 @@ FILES = [
     cell("run-that-exits", "%run exits.py", before="open('exits.py', 'w').write('import sys\\nsys.exit(2)\\n');"),
     cell("run-timed", "%run -t made.py"),
     cell("run-in-the-namespace", "%run -i uses.py", before="open('uses.py', 'w').write('print(of_the_session)'); of_the_session = 5"),
-    cell("run-module", "%run -m json.tool made.json", before="open('made.json', 'w').write('[1]');"),
+    cell("run-module", "%run -m a_module of_arguments", before="import sys\nsys.path.insert(0, '')\nopen('a_module.py', 'w').write('import sys\\nprint(__name__, sys.argv[1:])');"),
+    cell("run-module-that-closes-stdout", "%run -m json.tool made.json", before="open('made.json', 'w').write('[1]');", alone=True),
     cell("run-a-notebook", "%run made.ipynb", before="import json\njson.dump({'cells': [{'cell_type': 'code', 'source': ['print(\"of a notebook\")'], 'metadata': {}, 'outputs': [], 'execution_count': None}], 'metadata': {}, 'nbformat': 4, 'nbformat_minor': 5}, open('made.ipynb', 'w'))"),
     cell("load", "%load made.py"),
     cell("load-nothing", "%load no_such_file.py"),
@@ -93,8 +94,8 @@ FILES = [
 ]  # fmt: skip
 
 SETTINGS = [
-    cell("pip", "%pip --version"),
-    cell("pip-list", "%pip show pip | head -1"),
+    cell("pip", "%pip --version", terminal=True),
+    cell("pip-list", "%pip show pip | head -1", terminal=True),
     cell("lsmagic", "magics = get_ipython().magics_manager.lsmagic()\nprint(sorted(magics['line']))\nprint(sorted(magics['cell']))"),
     cell("lsmagic-shown", "%lsmagic"),
     cell("magic-help", "%quickref"),
@@ -115,8 +116,8 @@ SETTINGS = [
     cell("autoawait", "%autoawait"),
     cell("doctest-mode", "%doctest_mode\n[1]\n"),
     cell("doctest-mode-off", "%doctest_mode"),
-    cell("alias", "%alias own_echo echo aliased %s\n%own_echo one"),
-    cell("alias-listed", "%unalias own_echo\n%own_echo one"),
+    cell("alias", "%alias own_echo echo aliased %s\n%own_echo one", terminal=True),
+    cell("alias-listed", "%unalias own_echo\n%own_echo one", terminal=True),
     cell("colors", "%colors nocolor"),
     cell("logstate", "%logstate"),
     cell("store", "%store", alone=True),
@@ -132,7 +133,7 @@ SETTINGS = [
     cell("debug-a-statement", "%debug -b nothing:1 pass", answers=("q",)),
     cell("pdb-on", "def f(n):\n    return 1 / n\nf(0)", before="%pdb on", answers=("p n", "q")),
     cell("pdb-on-off", "%pdb off"),
-    cell("clear-of-the-screen", "%clear", loose=True),
+    cell("clear-of-the-screen", "%clear", loose=True, terminal=True),
 ]  # fmt: skip
 
 LANGUAGES = [

@@ -14,8 +14,13 @@ PRINTED = [
     ),
     cell("writelines", "import sys\nsys.stdout.writelines(['a\\n', 'b', 'c\\n'])"),
     cell("write-of-no-str", "import sys\nsys.stdout.write(b'bytes')"),
-    cell("write-to-the-buffer", "import sys\nsys.stdout.buffer.write(b'bytes \\xc3\\xa9\\n')\nsys.stdout.flush()"),
-    cell("print-to-a-file", "import io\nbuffer = io.StringIO()\nprint('kept', file=buffer)\nbuffer.getvalue()"),
+    cell(
+        "write-to-the-buffer",
+        "import sys\nsys.stdout.buffer.write(b'bytes \\xc3\\xa9\\n')\nsys.stdout.flush()",
+    ),
+    cell(
+        "print-to-a-file", "import io\nbuffer = io.StringIO()\nprint('kept', file=buffer)\nbuffer.getvalue()"
+    ),
     cell(
         "redirected",
         """
@@ -99,8 +104,12 @@ STREAMS = [
     cell("stdin-says", "import sys\nprint(sys.stdin.isatty(), sys.stdin.closed, sys.stdin.encoding)"),
     cell("closed-copy", "import os, sys\nos.fdopen(os.dup(1), 'w').close()\nprint('still there')"),
     cell("stdout-closed", "import sys\nsys.stdout.close()", alone=True),
-    cell("pprint", "from pprint import pprint\npprint({'b': list(range(40)), 'a': {'c': 'x' * 100}}, width=60)"),
-    cell("traceback-printed", "import traceback\ntry:\n    1/0\nexcept Exception:\n    traceback.print_exc()"),
+    cell(
+        "pprint", "from pprint import pprint\npprint({'b': list(range(40)), 'a': {'c': 'x' * 100}}, width=60)"
+    ),
+    cell(
+        "traceback-printed", "import traceback\ntry:\n    1/0\nexcept Exception:\n    traceback.print_exc()"
+    ),
 ]
 
 CELLS = [*PRINTED, *HARD, *STREAMS]

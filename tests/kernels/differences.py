@@ -1,0 +1,124 @@
+"""Where the native kernel tells otherwise than ipykernel: what is wanted, with its reason, and what is not settled."""
+
+from collections.abc import Mapping, Sequence
+
+WANTED: Mapping[str, Sequence[str]] = {
+    "the reply names the exception that was shown, where ipykernel's says NoneType": (
+        "int-too-long-to-write",
+        "failing-repr",
+        "repr-that-is-no-str",
+        "failing-repr-in-a-list",
+    ),
+    "a rich repr that raises beside a good one costs only that representation": (
+        "failing-repr-html",
+        "failing-mimebundle",
+        "failing-ipython-display",
+    ),
+    "a traceback names the line that raised, where ipykernel's names the last one that the block got to": (
+        "cause",
+        "context",
+        "in-a-context-manager",
+        "show-traceback",
+        "asyncio-run",
+        "run-until-complete",
+        "output-widget-error",
+    ),
+    "the streams are Python's own, with a buffer, and complain as such": (
+        "write-of-no-str",
+        "write-to-the-buffer",
+        "what-the-streams-say",
+        "line-buffering-of-the-streams",
+        "seek-of-a-stream",
+        "read-of-a-stream",
+    ),
+    "a closed stream is mended, and what was written before is there": ("run-module-that-closes-stdout",),
+    "an error keeps its own class also where its str fails, and is told once": (
+        "custom-exception-failing-str",
+    ),
+    "an error is told as one also where IPython prints it to stderr": (
+        "render-traceback-failing",
+        "unknown-line-magic",
+        "unknown-cell-magic",
+        "env-missing",
+        "alias-listed",
+        "debug-a-statement",
+        "cell-magic-without-a-body",
+    ),
+    "a syntax warning is told once": ("syntax-warning",),
+    "commands run on pipes, not in a terminal: stderr stays apart, and sh is the shell": (
+        "shell-stderr",
+        "shell-no-such-command",
+        "shell-is-no-terminal",
+        "pip-list",
+    ),
+    "what a thread prints or shows later belongs to the cell that started it": (
+        "thread-of-an-earlier-cell",
+        "thread-that-shows-later",
+        "thread-that-writes-stderr-later",
+        "thread-in-a-thread",
+    ),
+    "an asynchronous cell can be interrupted": ("interrupted-async-cell",),
+    "an interrupt has a handler of the kernel's own": ("handler-of-sigint-is",),
+    "the reply says what was refused, and how it would be allowed": (
+        "input-ended",
+        "input-not-allowed",
+        "getpass-not-allowed",
+    ),
+    "the frames below the cell are the kernel's own": ("aborted", "faulthandler"),
+    "there is no front end that connects, and no loop of a window system": (
+        "connect-info",
+        "gui-unknown",
+        "matplotlib-notebook",
+    ),
+    "clearing the screen clears the output": ("clear-of-the-screen",),
+    "classes of ipykernel that nobody reaches by their names are not imitated": (
+        "display-hook-called",
+        "shell-parts",
+        "config-classes",
+        "kernel-ident-and-session",
+        "kernel-do-one-iteration",
+    ),
+    "no magic for a front end that saves notebooks": ("lsmagic", "lsmagic-shown", "magic-help"),
+    "a banner is nobody's to print": ("shell-attributes",),
+    "nothing is warned of that is not ipykernel's to take away": (
+        "comm-of-ipykernel",
+        "getpass-with-a-stream",
+    ),
+    "the directory is in the path first, as a notebook has it": ("path-begins",),
+    "colours are not forced on children": ("environment-variables",),
+    "filters of ipykernel's own start are not there": ("filters",),
+}
+
+OPEN: Mapping[str, str] = {
+    "capture-of-a-child": "%%capture does not take what a shell command says",
+    "capture-of-a-child-is": "%%capture does not take what a shell command says",
+    "edit": "%edit fails: the shell has no editor",
+    "edit-nothing": "%edit fails: the shell has no editor",
+    "input-in-a-thread": "input() is refused in a thread",
+    "breakpoint": "the debugger is Python's and not IPython's",
+    "breakpoint-quit": "the debugger is Python's and not IPython's",
+    "set-trace-of-pdb": "the debugger is Python's and not IPython's",
+    "post-mortem": "the debugger is Python's and not IPython's",
+    "breakpoint-not-allowed": "the debugger is Python's and not IPython's",
+    "process-pool-broken": "os._exit can't be pickled",
+    "connection-file": "modules of ipykernel that import ipykernel.comm.comm can't be imported",
+    "app-instance": "modules of ipykernel that import ipykernel.comm.comm can't be imported",
+    "kernel-instance": "modules of ipykernel that import ipykernel.comm.comm can't be imported",
+    "shell-config": "no module `ipykernel` is loaded, which libraries take for the sign of a notebook",
+    "shell-parent": "parent_header has no header",
+    "kernel-parent": "get_parent() has no header",
+    "kernel": "the kernel has no banner",
+    "kernel-info": "the kernel has no kernel_info",
+    "raw-input-of-the-kernel": "the kernel has no raw_input",
+    "display-pub-hook": "what a display hook prints comes before what was shown before it",
+    "exit-with-a-code": "exit(3): keepkernel is not what was given",
+    "ask-exit": "keepkernel is false, not null",
+    "raw-bundle-not-json": "a time without a zone is written otherwise",
+    "raw-bundle-of-objects": "an object that is no JSON raises TypeError, not ValueError",
+    "notes": "a traceback shows fewer lines before the one that raised",
+    "xmode-verbose": "a traceback shows fewer lines before the one that raised",
+    "xmode-context": "a traceback shows fewer lines before the one that raised",
+}
+"""Cells, each with what is not as it should be."""
+
+DIFFERENCES: Mapping[str, str] = {name: why for why, names in WANTED.items() for name in names} | dict(OPEN)
