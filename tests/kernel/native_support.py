@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cellhouse.kernel import KernelItem
+from cellhouse.kernel import KernelItem, Trouble
 from cellhouse.kernel.life import START_SECONDS
 from cellhouse.kernel.native import NativeKernel, SourceLimits
 from cellhouse.messages import Message, RawText
@@ -78,3 +78,7 @@ def shown(items: Sequence[KernelItem]) -> list[Short]:
             case _:
                 out.append(item)
     return out
+
+
+def troubles(items: Sequence[KernelItem]) -> list[Trouble]:
+    return [item for item in items if isinstance(item, Trouble)]
