@@ -8,7 +8,7 @@ from typing import Any
 
 from cellhouse import CellhouseError, ExecuteCodeRequest, House
 from cellhouse.environments import Environment
-from cellhouse.model import InputRequestedEvent
+from cellhouse.model import InputRequestedEvent, RuntimeSpec
 from cellhouse.runtime import ExecutionHandle, Settings
 
 WAIT_SECONDS = 100.0
@@ -20,11 +20,13 @@ def load_cases() -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line]
 
 
-async def run_case(case: dict[str, Any], environment: Environment, state_dir: Path) -> list[dict[str, Any]]:
+async def run_case(
+    case: dict[str, Any], kernel: str, environment: Environment, state_dir: Path
+) -> list[dict[str, Any]]:
     """The results of the case, in the order in which its steps ask for them."""
     settings = Settings(state_dir=state_dir, environments=(environment.prefix.parent,))
     async with House(settings=settings) as house:
-        runtime = await house.create_runtime()
+        runtime = await house.create_runtime(RuntimeSpec(kernel=kernel))
         play = Play(house, runtime.name)
         await play.warm()  # the scripts count their seconds from a kernel that is up
         for step in _steps(case):

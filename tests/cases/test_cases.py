@@ -12,9 +12,10 @@ pytestmark = pytest.mark.cases
 
 CASES = load_cases()
 
-# Checks that ipykernel can't meet, with the reason: the native kernel has to. Strict: one that passes must go.
-NATIVE_CHECKS: dict[str, str] = {}
-NATIVE_STRETCHES: dict[str, str] = {
+KERNELS = ("native", "python3")
+# What ipykernel can't meet, with the reason; the native kernel meets all. Strict: one that passes must go.
+IPYKERNEL_CHECKS: dict[str, str] = {}
+IPYKERNEL_STRETCHES: dict[str, str] = {
     "capture-magic-error": "ipykernel replies ok to an error under %%capture, and the reply decides",
     "cancel-shell-child": "ipykernel's `!` swallows the interrupt that ended the child; the cell runs on to its end",
     "kill-9": "ipykernel holds printed text back for a moment; what had not left the process dies with it",
@@ -22,24 +23,30 @@ NATIVE_STRETCHES: dict[str, str] = {
 }
 
 
-def _marked(case: dict[str, Any], reasons: dict[str, str]) -> Any:
-    reason = reasons.get(case["id"])
-    marks = [pytest.mark.native, pytest.mark.xfail(reason=reason, strict=True)] if reason else []
-    return pytest.param(case, id=case["id"], marks=marks)
+def _over_kernels(cases: list[dict[str, Any]], reasons: dict[str, str]) -> list[Any]:
+    parameters = []
+    for case in cases:
+        for kernel in KERNELS:
+            reason = reasons.get(case["id"]) if kernel == "python3" else None
+            marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
+            parameters.append(pytest.param(case, kernel, id=f"{case['id']}-{kernel}", marks=marks))
+    return parameters
 
 
 def test_every_mark_names_a_case() -> None:
-    assert {*NATIVE_CHECKS, *NATIVE_STRETCHES} <= {case["id"] for case in CASES}
+    assert {*IPYKERNEL_CHECKS, *IPYKERNEL_STRETCHES} <= {case["id"] for case in CASES}
     assert len(CASES) == 53
 
 
-@pytest.mark.parametrize("case", [_marked(case, NATIVE_CHECKS) for case in CASES])
-async def test_case(case: dict[str, Any], environment: Environment, tmp_path: Path) -> None:
-    results = await run_case(case, environment, tmp_path / "state")
+@pytest.mark.parametrize(("case", "kernel"), _over_kernels(CASES, IPYKERNEL_CHECKS))
+async def test_case(case: dict[str, Any], kernel: str, environment: Environment, tmp_path: Path) -> None:
+    results = await run_case(case, kernel, environment, tmp_path / "state")
     assert holds(case["check"], results), case["expect"]
 
 
-@pytest.mark.parametrize("case", [_marked(case, NATIVE_STRETCHES) for case in CASES if case.get("stretch")])
-async def test_stretch(case: dict[str, Any], environment: Environment, tmp_path: Path) -> None:
-    results = await run_case(case, environment, tmp_path / "state")
+@pytest.mark.parametrize(
+    ("case", "kernel"), _over_kernels([case for case in CASES if case.get("stretch")], IPYKERNEL_STRETCHES)
+)
+async def test_stretch(case: dict[str, Any], kernel: str, environment: Environment, tmp_path: Path) -> None:
+    results = await run_case(case, kernel, environment, tmp_path / "state")
     assert holds(case["stretch"], results), case["expect"]

@@ -20,7 +20,7 @@ MAX_DEPTH = 500  # of what has to be cleaned before it is JSON
 
 
 def encode(value: Any) -> bytes:
-    """Any value as JSON, as the reference implementation would write it; TypeError where it can't be one."""
+    """Any value as JSON, as the reference implementation would write it; what has no form there as its text."""
     try:
         return _encode(value).encode()
     except UnicodeEncodeError:  # a lone surrogate: escaped it is JSON
@@ -62,7 +62,7 @@ def _default(value: Any) -> Any:
     """What jupyter_client.jsonutil makes of values that JSON does not know."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(value).decode("ascii")
-    if isinstance(value, datetime.datetime):
+    if isinstance(value, (datetime.date, datetime.time)):  # a datetime is a date
         return value.isoformat()
     if isinstance(value, numbers.Integral):
         return int(value)
@@ -71,7 +71,7 @@ def _default(value: Any) -> Any:
         return number if math.isfinite(number) else repr(number)
     if isinstance(value, Iterable):
         return list(value)
-    raise TypeError(f"{value!r} is not JSON serializable")
+    return str(value)  # nothing that is shown fails for want of a better form
 
 
 def _finite(value: Any, depth: int) -> Any:

@@ -182,7 +182,7 @@ class Host:
             self.streams.be_careful(False)
         self.streams.begin(parent)
         self.questions.allowed = bool(content.get("allow_stdin"))
-        shell.last_report = shell.value_failed = None
+        shell.last_report = shell.failure = None
         self.link.send("status", {"execution_state": "busy"}, parent=parent, more=not silent)
         if not silent:
             echo = {"code": "", "execution_count": shell.execution_count}
@@ -250,7 +250,7 @@ class Host:
         if error is not None:
             self._show(error)
         elif result is not None:
-            error = result.error_before_exec or result.error_in_exec or shell.value_failed
+            error = result.error_before_exec or result.error_in_exec or shell.failure
         if error is not None and self.interrupts.asked and isinstance(error, asyncio.CancelledError):
             error = KeyboardInterrupt()
         payload = shell.payload_manager.read_payload()

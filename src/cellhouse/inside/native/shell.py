@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from IPython import version_info
-from IPython.core import page
+from IPython.core import magics, page
 from IPython.core.autocall import ZMQExitAutocall
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
@@ -156,7 +156,7 @@ class Hook(DisplayHook):
             if sink.bundles is not None and sink.link is not None and sink.link.pid == os.getpid():
                 sink.bundles.send("execute_result", message, origin.get())
         if failed and "text/plain" not in (message or {}).get("data", {}):
-            self.shell.value_failed = failed[0]
+            self.shell.failure = failed[0]
 
     def set_parent(self, parent: Any) -> None:
         """The parent is the context's."""
@@ -207,7 +207,8 @@ class ZMQInteractiveShell(InteractiveShell):
     exiting = False
     last_report: Report | None = None
     failed_to_format: list[BaseException]
-    value_failed: BaseException | None = None
+    failure: BaseException | None = None
+    """What makes the execution fail although its code ran to the end."""
 
     def _exiter_default(self) -> ZMQExitAutocall:
         return ZMQExitAutocall(self)
@@ -269,6 +270,15 @@ class ZMQInteractiveShell(InteractiveShell):
         if getattr(sys, "stdout", None) is None and self.sink.heal is not None:
             self.sink.heal()  # the shell looks at it next, and would take its absence for the code's error
         return failed
+
+    def run_cell(self, *args: Any, **kwargs: Any) -> Any:
+        """Called by magics and by the user's code; a session's own cells go another way."""
+        result = super().run_cell(*args, **kwargs)
+        caller = sys._getframe(1).f_code
+        if caller.co_name == "capture" and os.path.dirname(magics.__file__) in caller.co_filename:
+            # %%capture forgets how its cell ended, so that an error in it would go unnoticed.
+            self.failure = result.error_before_exec or result.error_in_exec or self.failure
+        return result
 
     # errors
 
@@ -354,4 +364,4 @@ def warm(shell: ZMQInteractiveShell) -> None:
     shell.reset(new_session=True)
     shell.history_manager.reset()
     shell.execution_count = 1
-    shell.last_report = shell.value_failed = None
+    shell.last_report = shell.failure = None
