@@ -44,6 +44,7 @@ WANTED: Mapping[str, Sequence[str]] = {
         "debug-a-statement",
         "cell-magic-without-a-body",
     ),
+    "%%capture keeps what is printed, and hides no error": ("capture-of-an-error",),
     "a syntax warning is told once": ("syntax-warning",),
     "commands run on pipes, not in a terminal: stderr stays apart, and sh is the shell": (
         "shell-stderr",

@@ -29,7 +29,7 @@ _PATTERNS: Sequence[tuple[re.Pattern[str], str]] = [
     (re.compile(r"/tmp/[a-z0-9_.]*(?=/|\b)"), "<temporary>"),
 ]
 _ID = re.compile(
-    r"\b(?:[0-9a-f]{32}|(?=[0-9]*[a-f])[0-9a-f]{16}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})\b"
+    r"\b(?:[0-9a-f]{64}|[0-9a-f]{32}|(?=[0-9]*[a-f])[0-9a-f]{16}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})\b"
 )
 _SVG_DETAIL = re.compile(r"<dc:date>.*?</dc:date>|\b(?:id|href|xlink:href|clip-path)=\"[^\"]*\"", re.DOTALL)
 
