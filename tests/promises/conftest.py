@@ -13,18 +13,20 @@ from cellhouse.environments import Environment
 from cellhouse.model import CaptureLimits, SessionLimits
 from cellhouse.runtime import Settings
 from tests.promises.support import Caller
+from tests.runtime.support import quiet
 
 THREADS = 2
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def house(environment: Environment, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
-    """A house as it comes, but for limits that a test can reach."""
+    """A house as it comes, but for limits that a test can reach, and nothing that comes to be during a later one."""
     settings = Settings(
         state_dir=tmp_path_factory.mktemp("promise") / "state",
         environments=(environment.prefix.parent,),
         capture=CaptureLimits(bundle_bytes=1 << 20, artifacts=100),
         session=SessionLimits(interrupt_grace=0.5),
+        spares=0,
     )
     await warm_threads()
     async with House(settings=settings) as made:
@@ -37,6 +39,7 @@ async def caller(house: House) -> Caller:
     runtime = await house.create_runtime()
     made = Caller(house, runtime.name, f"{runtime.name}/sessions/main")
     await made.run("None")
+    await quiet(house)
     return made
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from cellhouse import ExecuteCodeRequest, House
 from cellhouse.environments import Environment, KernelSpec
 from cellhouse.model import Event, ExecuteCodeResult, Isolation, RuntimeSpec
 from cellhouse.runtime import ExecutionHandle, Settings, in_process
+from cellhouse.runtime.nursery import FAILURES, Nursery
 from cellhouse.sandbox import SandboxLoss, SandboxSpec
 from tests.runtime.kernels import FakeKernel, FakeLauncher
 
@@ -32,6 +34,21 @@ async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(SECONDS):
         while not condition():  # noqa: ASYNC110 - see above
             await asyncio.sleep(0.002)
+
+
+async def quiet(house: House) -> None:
+    """Wait until what the runtimes of a house do by themselves is done: zygotes, and sessions that are forked ahead."""
+    for host in house._hosts.values():
+        native = getattr(host, "_native", None)
+        if native is not None and (nursery := native._nursery) is not None:
+            await until(partial(_is_quiet, nursery))
+
+
+def _is_quiet(nursery: Nursery) -> bool:
+    zygote = nursery._zygote
+    return (
+        zygote is not None and zygote.settled.is_set() and len(nursery._spares) == nursery._wanted
+    ) or nursery._failures >= FAILURES
 
 
 class Clock:

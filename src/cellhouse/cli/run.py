@@ -48,7 +48,10 @@ async def run_code(options: RunOptions) -> int:
     show = None if options.json else Show()
     async with House() as house:
         spec = RuntimeSpec(
-            environment=options.environment, kernel=options.kernel, isolation=options.isolation
+            environment=options.environment,
+            kernel=options.kernel,
+            isolation=options.isolation,
+            start="fresh",  # there is one session only: a zygote would get warm beside it for nothing
         )
         runtime = await house.create_runtime(spec)
         for name, path in options.inputs.items():
