@@ -23,8 +23,8 @@ def pins(lock: Path) -> dict[str, set[str]]:
     return found
 
 
-def test_there_are_the_five_lock_files() -> None:
-    kernels = ["kernel-bash-test", "kernel-default", "kernel-libraries-test"]
+def test_there_are_the_six_lock_files() -> None:
+    kernels = ["kernel-bash-test", "kernel-default", "kernel-libraries-test", "kernel-oldest-test"]
     assert [lock.stem for lock in LOCKS] == ["dev", *kernels, "service"]
 
 
