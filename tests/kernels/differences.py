@@ -45,12 +45,17 @@ WANTED: Mapping[str, Sequence[str]] = {
         "cell-magic-without-a-body",
     ),
     "%%capture keeps what is printed, and hides no error": ("capture-of-an-error",),
+    "tracebacks know the source of cells: whole statements, and the values of names where those are asked for": (
+        "notes",
+        "xmode-verbose",
+        "xmode-context",
+    ),
+    "nothing that is shown fails for want of a JSON form": ("raw-bundle-of-objects",),
     "a syntax warning is told once": ("syntax-warning",),
     "commands run on pipes, not in a terminal: stderr stays apart, and sh is the shell": (
         "shell-stderr",
         "shell-no-such-command",
         "shell-is-no-terminal",
-        "pip-list",
     ),
     "what a thread prints or shows later belongs to the cell that started it": (
         "thread-of-an-earlier-cell",
@@ -115,10 +120,6 @@ OPEN: Mapping[str, str] = {
     "exit-with-a-code": "exit(3): keepkernel is not what was given",
     "ask-exit": "keepkernel is false, not null",
     "raw-bundle-not-json": "a time without a zone is written otherwise",
-    "raw-bundle-of-objects": "an object that is no JSON raises TypeError, not ValueError",
-    "notes": "a traceback shows fewer lines before the one that raised",
-    "xmode-verbose": "a traceback shows fewer lines before the one that raised",
-    "xmode-context": "a traceback shows fewer lines before the one that raised",
 }
 """Cells, each with what is not as it should be."""
 

@@ -95,7 +95,7 @@ FILES = [
 
 SETTINGS = [
     cell("pip", "%pip --version", terminal=True),
-    cell("pip-list", "%pip show pip | head -1", terminal=True),
+    cell("pip-list", "%pip show pip | grep Name", terminal=True),
     cell("lsmagic", "magics = get_ipython().magics_manager.lsmagic()\nprint(sorted(magics['line']))\nprint(sorted(magics['cell']))"),
     cell("lsmagic-shown", "%lsmagic"),
     cell("magic-help", "%quickref"),
