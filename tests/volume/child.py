@@ -6,7 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
-from cellhouse import ExecuteCodeRequest, House, Settings
+from cellhouse import ExecuteCodeRequest, House, RuntimeSpec, Settings
 
 PAGE = 4096
 MIB = 1 << 20
@@ -35,10 +35,10 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
 
 
-async def main(state: str, prefix: str, code: str, timeout: float) -> None:
+async def main(state: str, prefix: str, kernel: str, code: str, timeout: float) -> None:
     settings = Settings(state_dir=Path(state), environments=(Path(prefix).parent,))
     async with House(settings=settings) as house:
-        runtime = await house.create_runtime()
+        runtime = await house.create_runtime(RuntimeSpec(kernel=kernel))
         session = f"{runtime.name}/sessions/main"
         for warm in (
             "1 + 1",
@@ -64,4 +64,4 @@ async def main(state: str, prefix: str, code: str, timeout: float) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])))
+    asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4], float(sys.argv[5])))
