@@ -39,7 +39,7 @@ class Children:
                 owner = importlib.import_module(module)
                 function = getattr(owner, attribute, None)
                 if function is not None:
-                    setattr(owner, attribute, _after(announce, function))
+                    setattr(owner, attribute, _after(announce, function, module))
 
     def unseen(self) -> _Unseen:
         """A context for forks of our own."""
@@ -55,12 +55,13 @@ class Children:
             self._in_fork()
 
 
-def _after(announce: Callable[[], None], function: Callable[..., Any]) -> Callable[..., Any]:
+def _after(announce: Callable[[], None], function: Callable[..., Any], module: str) -> Callable[..., Any]:
     @functools.wraps(function)
     def announced(*args: Any, **kwargs: Any) -> Any:
         announce()
         return function(*args, **kwargs)
 
+    announced.__module__ = module  # where pickle looks for it
     return announced
 
 

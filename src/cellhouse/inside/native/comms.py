@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import types
@@ -50,6 +51,10 @@ class Comms:
         alias = types.ModuleType("ipykernel.comm")
         alias.Comm = Comm  # type: ignore[attr-defined]
         alias.CommManager = CommManager  # type: ignore[attr-defined]
+        spec = importlib.util.find_spec("ipykernel")
+        alias.__path__ = [  # its own modules are found by whoever wants them
+            os.path.join(place, "comm") for place in (spec and spec.submodule_search_locations) or ()
+        ]
         # Where ipykernel is installed, libraries import this by name and would get one that has no kernel.
         sys.modules.setdefault("ipykernel.comm", alias)
 

@@ -14,8 +14,6 @@ import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
-from IPython import __version__ as ipython_version
-
 from . import requests
 from .bundles import Bundles
 from .children import Children
@@ -27,7 +25,7 @@ from .link import Link
 from .origin import carry, origin
 from .questions import Questions
 from .shell import ZMQInteractiveShell, make_shell, warm
-from .standin import Kernel, language_info
+from .standin import Kernel, Running, kernel_info
 from .streams import Streams
 from .tracebacks import Report
 
@@ -59,7 +57,7 @@ class Host:
         self.link = Link(sock, self.streams.pipes, self.interrupts, self.streams.flush)
         self.streams.attach(self.link)
         self.bundles = Bundles(self.link)
-        self.questions = Questions(self.link)
+        self.questions = Questions(self.link, lambda: self.streams.current)
         self.children = Children(self.streams.flush, self._in_fork)
         self.comms = Comms()
         self.helper = Helper(self.interrupts, self.streams)
@@ -99,13 +97,13 @@ class Host:
         self.comms.link = self.link
         self.comms.install()
         sink = self.shell.sink
-        sink.link, sink.bundles, sink.heal = self.link, self.bundles, self.streams.heal
-        self.shell.kernel = Kernel(self.shell, self.link, self.comms.manager)
+        sink.link, sink.bundles, sink.streams = self.link, self.bundles, self.streams
+        self.shell.kernel = Kernel(self.shell, self.link, self.comms.manager, self.questions.input)
         self.interrupts.begin()
         self.helper.start()
         self.streams.flush()
         self.link.start(bytes.fromhex(content["nonce"]))
-        self._reply("kernel_info", header, _kernel_info())
+        self._reply("kernel_info", header, kernel_info())
 
     def _first(self) -> tuple[dict[str, Any], dict[str, Any]]:
         self.link.sock.setblocking(True)
@@ -127,7 +125,7 @@ class Host:
             kind = str(header.get("type"))
             if kind == "execute_request":
                 self._execute(header, content)
-            elif kind != "input_reply":  # of a question that was interrupted
+            else:
                 self._answer(kind, header, content, buffers)
 
     def _answer(
@@ -138,7 +136,7 @@ class Host:
         code, cursor = str(content.get("code", "")), content.get("cursor_pos")
         try:
             if kind == "kernel_info_request":
-                self._reply("kernel_info", header, _kernel_info())
+                self._reply("kernel_info", header, kernel_info())
             elif kind == "complete_request":
                 self._reply("complete", header, requests.complete(self.shell, code, cursor))
             elif kind == "inspect_request":
@@ -178,6 +176,7 @@ class Host:
         self.interrupts.begin()
         self.children.started = False
         origin.set(parent)
+        Running.msg_id, Running.content = parent, content
         if self.streams.careful and not self._others():
             self.streams.be_careful(False)
         self.streams.begin(parent)
@@ -356,18 +355,6 @@ def _at_once(cell: Coroutine[Any, Any, Any]) -> Any:
         return end.value
     cell.close()
     raise RuntimeError("the cell waits for something, which was not to be seen from its code")
-
-
-def _kernel_info() -> dict[str, Any]:
-    return {
-        "status": "ok",
-        "protocol_version": "5.4",
-        "implementation": "cellhouse",
-        "implementation_version": ipython_version,
-        "language_info": language_info(),
-        "banner": f"Python {sys.version.split()[0]}, IPython {ipython_version}",
-        "help_links": [],
-    }
 
 
 def _c_library() -> Callable[[], None]:

@@ -45,7 +45,10 @@ class Link:
         self.inbox: collections.deque[tuple[dict[str, Any], dict[str, Any], list[bytes]]] = (
             collections.deque()
         )
+        self.answers: collections.deque[str] = collections.deque()
+        """To questions (input_reply)."""
         self.descriptors: list[int] = []
+        self._receiving = _thread.allocate_lock()
         self._flush = flush
         self._received = bytearray()
         self._unsent: collections.deque[memoryview] = collections.deque()
@@ -159,7 +162,15 @@ class Link:
     # in
 
     def receive(self) -> None:
-        """Take in what has come; into `inbox` goes what is whole."""
+        """Take in what has come, unless another thread is at it; into `inbox` goes what is whole."""
+        if not self._receiving.acquire(blocking=False):
+            return
+        try:
+            self._receive()
+        finally:
+            self._receiving.release()
+
+    def _receive(self) -> None:
         try:
             data, ancillary, _, _ = self.sock.recvmsg(READ_BYTES, socket.CMSG_SPACE(4 * MAX_DESCRIPTORS))
         except BlockingIOError:
@@ -176,4 +187,7 @@ class Link:
             os._exit(0)  # the service is gone
         self._received += data
         while (whole := split(self._received)) is not None:
-            self.inbox.append(whole)
+            if whole[0].get("type") == "input_reply":
+                self.answers.append(str(whole[1].get("value", "")))
+            else:
+                self.inbox.append(whole)

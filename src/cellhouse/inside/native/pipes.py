@@ -5,18 +5,20 @@ from __future__ import annotations
 import collections
 import os
 import select
+import time
 
 from .interrupts import Interrupts
 
 WAIT_MILLISECONDS = 50  # between two looks whether an interrupt ends a wait
 
 
-def wait(fd: int, event: int, interrupts: Interrupts) -> bool:
-    """Wait until the other end reads, or writes; False where an interrupt ends that."""
+def wait(fd: int, event: int, interrupts: Interrupts, *, seconds: float | None = None) -> bool:
+    """Wait until the other end reads, or writes; False where an interrupt, or the time, ends that."""
     poll = select.poll()
     poll.register(fd, event)
+    until = None if seconds is None else time.monotonic() + seconds
     while not poll.poll(WAIT_MILLISECONDS):
-        if interrupts.cut_short:
+        if interrupts.cut_short or (until is not None and time.monotonic() >= until):
             return False
     return True
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import _thread
 import builtins
 import getpass
 import select
+from collections.abc import Callable
 from typing import Any
 
 from IPython.core.error import StdinNotImplementedError
@@ -15,14 +15,17 @@ from .origin import origin
 from .pipes import wait
 
 END_OF_INPUT = "\x04"
+LOOK_SECONDS = 0.05
 
 
 class Questions:
     """Asks over the link and waits for the answer; what else comes meanwhile waits its turn."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, running: Callable[[], str]) -> None:
+        """`running` tells the execution that runs: nobody answers another one's questions."""
         self.allowed = False
         self._link = link
+        self._running = running
 
     def install(self) -> None:
         builtins.input = self.input
@@ -42,9 +45,12 @@ class Questions:
                 "input was asked for, but this execution does not allow it: run it with allowStdin, or give the code "
                 "its values in another way"
             )
+        if origin.get() != self._running():
+            raise StdinNotImplementedError(
+                "input was asked for by work in the background whose execution has ended: nobody is there to answer"
+            )
         link = self._link
-        if _thread.get_ident() != link.interrupts.main:
-            raise RuntimeError("input can be asked for in the main thread only")
+        link.answers.clear()  # of a question that was interrupted
         content = {"prompt": prompt, "password": password}
         link.send("input_request", content, parent=origin.get(), channel="stdin")
         with link.interrupts:
@@ -55,14 +61,10 @@ class Questions:
 
     def _answer(self) -> str:
         link = self._link
-        seen = 0
-        while True:
-            for at in range(seen, len(link.inbox)):
-                header, content, _ = link.inbox[at]
-                if header.get("type") == "input_reply":
-                    del link.inbox[at]
-                    return str(content.get("value", ""))
-            seen = len(link.inbox)
-            if not wait(link.sock.fileno(), select.POLLIN, link.interrupts):
-                return ""  # the interrupt is raised when this is left
+        while not link.answers:
+            if not wait(link.sock.fileno(), select.POLLIN, link.interrupts, seconds=LOOK_SECONDS):
+                if link.interrupts.cut_short:
+                    return ""  # the interrupt is raised when this is left
+                continue  # another thread may have taken it in
             link.receive()
+        return link.answers.popleft()

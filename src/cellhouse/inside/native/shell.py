@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import os
+import pdb  # noqa: T100
 import subprocess
 import sys
 import threading
 import traceback
 import types
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from IPython import version_info
-from IPython.core import magics, page
+from IPython.core import debugger, magics, page
 from IPython.core.autocall import ZMQExitAutocall
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
@@ -29,6 +31,7 @@ from .bundles import Bundles
 from .link import Link
 from .origin import origin
 from .standin import parent_message
+from .streams import Streams
 from .tracebacks import Report, report, without_ours, without_overhead
 
 REMEMBERED_REPR_CHARS = 10_000
@@ -39,7 +42,7 @@ class Sink:
 
     link: Link | None = None
     bundles: Bundles | None = None
-    heal: Callable[[], None] | None = None
+    streams: Streams | None = None
 
     def interrupted(self) -> bool:
         """Whether the running cell's task was cancelled for an interrupt."""
@@ -187,6 +190,13 @@ class KernelMagics(Magics):
         page.page(self.shell.getoutput(f"man {line} | col -b", split=False))
 
     @line_magic
+    def edit(self, line: str) -> None:
+        """Say why there is no editor."""
+        raise UsageError("there is no editor here: write the file, or use %load and run what it proposes")
+
+    ed = line_magic("ed")(edit)
+
+    @line_magic
     def connect_info(self, line: str) -> None:
         """Say how other clients connect."""
         print(
@@ -203,7 +213,7 @@ class ZMQInteractiveShell(InteractiveShell):
     sink = AnyTrait()
     exiter = Instance(ZMQExitAutocall)
     readline_use = autoindent = False
-    keepkernel_on_exit = None
+    keepkernel_on_exit: Any = None
     exiting = False
     last_report: Report | None = None
     failed_to_format: list[BaseException]
@@ -241,24 +251,39 @@ class ZMQInteractiveShell(InteractiveShell):
 
     def ask_exit(self) -> None:
         """The process ends once the cell has."""
-        keep = bool(self.keepkernel_on_exit)
-        self.exiting = not keep
-        self.payload_manager.write_payload({"source": "ask_exit", "keepkernel": keep})
+        self.exiting = not self.keepkernel_on_exit
+        self.payload_manager.write_payload({"source": "ask_exit", "keepkernel": self.keepkernel_on_exit})
 
     def enable_gui(self, gui: Any = None) -> None:
         if gui not in (None, "inline", "asyncio", "agg"):
             raise UsageError(f"there is no GUI event loop here, {gui!r} neither; figures are shown inline")
 
     def system(self, cmd: str) -> None:
-        """`!cmd`: the command writes straight to descriptors 1 and 2; `_exit_code` is negative for a signal."""
-        self.user_ns["_exit_code"] = subprocess.call(["/bin/sh", "-c", self.var_expand(cmd, depth=1)])
+        """`!cmd`: the command writes straight to descriptors 1 and 2, or to what the code has put in the streams' place.
+
+        `_exit_code` is negative for a signal.
+        """
+        streams = [getattr(sys, name, None) for name in ("stdout", "stderr")]
+        ours = self.sink.streams
+        own = (ours.out, ours.err) if ours is not None else streams
+        takers = [None if stream in own else stream for stream in streams]
+        pipes = [None if taker is None else subprocess.PIPE for taker in takers]
+        command = ["/bin/sh", "-c", self.var_expand(cmd, depth=1)]
+        if not any(pipes):
+            self.user_ns["_exit_code"] = subprocess.call(command)
+            return
+        with subprocess.Popen(command, stdout=pipes[0], stderr=pipes[1]) as process:
+            for taker, said in zip(takers, process.communicate()):
+                if taker is not None and said:
+                    taker.write(said.decode(errors="replace"))
+        self.user_ns["_exit_code"] = process.returncode
 
     system_piped = system_raw = system
 
     def get_parent(self) -> dict[str, Any]:
         return parent_message()
 
-    parent_header = property(lambda self: parent_message()["header"])
+    parent_header = property(lambda self: parent_message())
 
     def set_parent(self, parent: Any) -> None:
         """Libraries set it in threads of theirs, to have output where they want it."""
@@ -267,8 +292,8 @@ class ZMQInteractiveShell(InteractiveShell):
 
     async def run_code(self, *args: Any, **kwargs: Any) -> Any:
         failed = await super().run_code(*args, **kwargs)
-        if getattr(sys, "stdout", None) is None and self.sink.heal is not None:
-            self.sink.heal()  # the shell looks at it next, and would take its absence for the code's error
+        if getattr(sys, "stdout", None) is None and self.sink.streams is not None:
+            self.sink.streams.heal()  # the shell looks at it next, and would take its absence for the code's error
         return failed
 
     def run_cell(self, *args: Any, **kwargs: Any) -> Any:
@@ -329,6 +354,8 @@ def make_shell() -> ZMQInteractiveShell:
     config.IPKernelApp.parent_appname = "cellhouse"  # tqdm and wandb look for this section
     sink = Sink()
     without_overhead()
+    # As ipykernel does it: what asks in a debugger can be interrupted.
+    pdb.Pdb, pdb.set_trace = debugger.InterruptiblePdb, debugger.set_trace  # type: ignore[misc]
     _pretend(ZMQInteractiveShell)
     shell: ZMQInteractiveShell = ZMQInteractiveShell.instance(config=config, sink=sink)
     shell.display_pub.sink = shell.displayhook.sink = sink
@@ -347,6 +374,13 @@ def _pretend(shell_class: Any) -> None:
     module.ZMQDisplayPublisher = Publisher  # type: ignore[attr-defined]
     module.ZMQShellDisplayHook = Hook  # type: ignore[attr-defined]
     sys.modules.setdefault("ipykernel.zmqshell", module)
+    spec = importlib.util.find_spec("ipykernel")
+    if spec is not None and spec.loader is not None and "ipykernel" not in sys.modules:
+        # Its being there is the sign that some look for; it is loaded when somebody wants something of it.
+        spec.loader = importlib.util.LazyLoader(spec.loader)
+        package = importlib.util.module_from_spec(spec)
+        sys.modules["ipykernel"] = package
+        spec.loader.exec_module(package)
 
 
 def warm(shell: ZMQInteractiveShell) -> None:

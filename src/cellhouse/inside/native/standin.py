@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from IPython import __version__ as ipython_version
 
 from .link import Link
 from .origin import origin
@@ -17,14 +19,20 @@ class Kernel:
     implementation = "cellhouse"
     protocol_version = "5.4"
 
-    def __init__(self, shell: Any, link: Link, comm_manager: Any) -> None:
+    def __init__(self, shell: Any, link: Link, comm_manager: Any, raw_input: Callable[..., str]) -> None:
         self.shell = shell
         self.comm_manager = comm_manager
         self.session = types.SimpleNamespace(session="cellhouse", send=self._send, username="")
         self.iopub_socket = self.shell_stream = None
         self.language_info = language_info()
+        self.banner = banner()
+        self.raw_input = raw_input
         self.eventloop = None
         self._link = link
+
+    @property
+    def kernel_info(self) -> dict[str, Any]:
+        return kernel_info()
 
     @property
     def user_ns(self) -> Any:
@@ -61,10 +69,49 @@ class Kernel:
         """There is one loop, and it runs between cells."""
 
 
+class Running:
+    """The request that runs; what libraries read of it, they read from here."""
+
+    msg_id = ""
+    content: Mapping[str, Any] = types.MappingProxyType({})
+
+
 def parent_message() -> dict[str, Any]:
-    """The request that runs, as far as anyone needs it: its id."""
-    header = {"msg_id": origin.get(), "msg_type": "execute_request", "session": "cellhouse", "username": ""}
-    return {"header": header, "msg_id": origin.get(), "parent_header": {}, "metadata": {}, "content": {}}
+    """The request whose code runs in this context, as far as anyone needs it."""
+    msg_id = origin.get()
+    header = {
+        "msg_id": msg_id,
+        "msg_type": "execute_request",
+        "session": "cellhouse",
+        "username": "cellhouse",
+        "version": "5.4",
+    }
+    return {
+        "header": header,
+        "msg_id": msg_id,
+        "msg_type": "execute_request",
+        "parent_header": {},
+        "metadata": {},
+        "content": dict(Running.content) if msg_id == Running.msg_id else {},
+        "buffers": [],
+    }
+
+
+def kernel_info() -> dict[str, Any]:
+    """kernel_info_reply."""
+    return {
+        "status": "ok",
+        "protocol_version": "5.4",
+        "implementation": "cellhouse",
+        "implementation_version": ipython_version,
+        "language_info": language_info(),
+        "banner": banner(),
+        "help_links": [],
+    }
+
+
+def banner() -> str:
+    return f"Python {sys.version.split()[0]}, IPython {ipython_version}"
 
 
 def language_info() -> dict[str, Any]:
