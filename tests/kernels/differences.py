@@ -56,6 +56,7 @@ WANTED: Mapping[str, Sequence[str]] = {
         "shell-stderr",
         "shell-no-such-command",
         "shell-is-no-terminal",
+        "capture-of-a-child-is",
     ),
     "what a thread prints or shows later belongs to the cell that started it": (
         "thread-of-an-earlier-cell",
@@ -65,10 +66,11 @@ WANTED: Mapping[str, Sequence[str]] = {
     ),
     "an asynchronous cell can be interrupted": ("interrupted-async-cell",),
     "an interrupt has a handler of the kernel's own": ("handler-of-sigint-is",),
-    "the reply says what was refused, and how it would be allowed": (
+    "the error says what was refused, and how it would be allowed": (
         "input-ended",
         "input-not-allowed",
         "getpass-not-allowed",
+        "breakpoint-not-allowed",
     ),
     "the frames below the cell are the kernel's own": ("aborted", "faulthandler"),
     "there is no front end that connects, and no loop of a window system": (
@@ -76,6 +78,14 @@ WANTED: Mapping[str, Sequence[str]] = {
         "gui-unknown",
         "matplotlib-notebook",
     ),
+    "there is no editor here, and %edit says so": ("edit", "edit-nothing"),
+    "no application and no kernel of ipykernel runs here": (
+        "connection-file",
+        "app-instance",
+        "kernel-instance",
+    ),
+    "the kernel says what it is": ("kernel", "kernel-info"),
+    "text stands where it was printed: a hook prints before what it lets through": ("display-pub-hook",),
     "clearing the screen clears the output": ("clear-of-the-screen",),
     "classes of ipykernel that nobody reaches by their names are not imitated": (
         "display-hook-called",
@@ -96,29 +106,6 @@ WANTED: Mapping[str, Sequence[str]] = {
 }
 
 OPEN: Mapping[str, str] = {
-    "capture-of-a-child": "%%capture does not take what a shell command says",
-    "capture-of-a-child-is": "%%capture does not take what a shell command says",
-    "edit": "%edit fails: the shell has no editor",
-    "edit-nothing": "%edit fails: the shell has no editor",
-    "input-in-a-thread": "input() is refused in a thread",
-    "breakpoint": "the debugger is Python's and not IPython's",
-    "breakpoint-quit": "the debugger is Python's and not IPython's",
-    "set-trace-of-pdb": "the debugger is Python's and not IPython's",
-    "post-mortem": "the debugger is Python's and not IPython's",
-    "breakpoint-not-allowed": "the debugger is Python's and not IPython's",
-    "process-pool-broken": "os._exit can't be pickled",
-    "connection-file": "modules of ipykernel that import ipykernel.comm.comm can't be imported",
-    "app-instance": "modules of ipykernel that import ipykernel.comm.comm can't be imported",
-    "kernel-instance": "modules of ipykernel that import ipykernel.comm.comm can't be imported",
-    "shell-config": "no module `ipykernel` is loaded, which libraries take for the sign of a notebook",
-    "shell-parent": "parent_header has no header",
-    "kernel-parent": "get_parent() has no header",
-    "kernel": "the kernel has no banner",
-    "kernel-info": "the kernel has no kernel_info",
-    "raw-input-of-the-kernel": "the kernel has no raw_input",
-    "display-pub-hook": "what a display hook prints comes before what was shown before it",
-    "exit-with-a-code": "exit(3): keepkernel is not what was given",
-    "ask-exit": "keepkernel is false, not null",
     "raw-bundle-not-json": "a time without a zone is written otherwise",
 }
 """Cells, each with what is not as it should be."""
