@@ -1,4 +1,4 @@
-"""`python -m bench [--quick] [--write FILE] [--note TEXT]`: Cellhouse beside raw ipykernel in one interleaved run.
+"""`python -m bench [--quick] [--only PART …] [--write FILE] [--note TEXT]`: Cellhouse beside raw ipykernel, interleaved.
 
 Prints the table, and leaves it with all figures below `bench-results/`. What it writes meanwhile (hundreds of megabytes)
 goes where temporary files go: TMPDIR chooses the file system that is measured with.
@@ -11,29 +11,39 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.latency import deaths, warm
+from bench.latency import WARM_CODE, deaths, warm
 from bench.report import Report
+from bench.starts import idle, starts
 from bench.versions import load, machine, versions
 from bench.volume import measure
-from bench.workloads import LINE_BYTES, displays, html, prints, updates, writes
+from bench.workloads import LINE_BYTES, USED, displays, html, prints, updates, writes
 
 SEED = 20_261_201
 RESULTS = Path("bench-results")
 
 HOW = """\
-Cellhouse: `House.execute` with its journal and bubblewrap walls, awaited to the result. Raw: stock
-`python -m ipykernel_launcher` of the same environment over zmq ipc, by a client of pyzmq's asyncio sockets and
-jupyter_client's `Session` with RCVHWM 0 that keeps counts and no output. Sides take turns in random order; where two
-figures stand they are the median and the 95th percentile, or, where n is below 20, the median and the worst. Ratios are
-of medians. Growth is the highest resident memory of the service (raw: of the client) over what it held just before, at
-worst; own CPU is that process's without the kernel's. The raw client can learn of a death only by asking whether the
-process lives; it asks every second, as others do."""
+Cellhouse: `House.execute` with its journal, bubblewrap walls and the native kernel, awaited to the result; its runtime
+is live, and its zygote has imported pandas and pyplot. Raw: stock `python -m ipykernel_launcher` of the same
+environment over zmq ipc, by a client of pyzmq's asyncio sockets and jupyter_client's `Session` with RCVHWM 0 that keeps
+counts and no output. "Over ipykernel" is the same Cellhouse with that kernel inside. Sides take turns in random order;
+where two figures stand they are the median and the 95th percentile, or, where n is below 20, the median and the worst.
+Ratios are of medians. Growth is the highest resident memory of the service (raw: of the client) over what it held just
+before, at worst; own CPU is that process's without the kernel's. The raw client can learn of a death only by asking
+whether the process lives; it asks every second, as others do.
+
+First text: from the request to the text's event (raw: iopub message), of a cell that computes on for 0.4 s. Session to
+its first result: an execution in a new session that it makes itself, either forked from the zygote then (`spares=0`) or
+ahead (`spares=1`, the default). Goal 4 names jupyter_server, which is not here; it starts the same ipykernel and takes
+longer than that alone, so that a cold raw kernel is the harder peer: from the start of its process to the reply to a
+request that was sent before it listened, with nothing that came over iopub waited for. Idle memory is the sum of PSS:
+Cellhouse's over all processes of the runtime (walls, supervisor, zygote and a session forked ahead included), raw's
+over the kernels; the service and the client are not in it."""
 
 
 def main() -> None:
@@ -44,9 +54,11 @@ def main() -> None:
     began = time.monotonic()
     before = load()
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
-        for title, found in _measured(options.quick, dice, Path(name), report):
-            figures[title] = found
-            _say(f"{time.monotonic() - began:6.1f} s  {title}")
+        bench = Bench(options.quick, dice, Path(name), report)
+        for part in options.only or PARTS:
+            for title, found in PARTS[part](bench):
+                figures[title] = found
+                _say(f"{time.monotonic() - began:6.1f} s  {title}")
     now = datetime.now(UTC)
     note = f"\n\n{options.note}" if options.note else ""
     busy = f"load {before} at the start, {load()} at the end{'; quick' if options.quick else ''}"
@@ -60,43 +72,90 @@ def main() -> None:
         Path(options.write).write_text(f"# What was measured\n\n{text}")
 
 
-def _measured(
-    quick: bool, dice: random.Random, directory: Path, report: Report
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Everything, one thing after the other: its name and its figures."""
-    repeats = 1 if quick else 3
-    place = directory / "warm"
-    place.mkdir()
-    one = asyncio.run(warm(3 if quick else 15, dice, place))
-    report.warm(one)
-    yield "warm", asdict(one)
+Found = Iterator[tuple[str, Any]]
 
-    workload = writes()
-    sides = measure(workload, ("ours", "raw"), repeats, dice, directory)
-    report.writes(workload.name, sides)
-    yield workload.name, {side: asdict(found) for side, found in sides.items()}
 
-    for workload in (displays(2_000 if quick else 20_000), updates(1_000), html(50)):
-        sides = measure(workload, ("ours", "raw", "plain"), repeats, dice, directory)
-        report.displays(workload.name, sides)
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What every part needs: how much is to be done, the order of turns, where to write, and whom to tell."""
+
+    quick: bool
+    dice: random.Random
+    directory: Path
+    report: Report
+
+    @property
+    def repeats(self) -> int:
+        return 1 if self.quick else 3
+
+    def place(self, name: str) -> Path:
+        place = self.directory / name
+        place.mkdir()
+        return place
+
+    def warm(self) -> Found:
+        found = asyncio.run(
+            warm(3 if self.quick else 15, 3 if self.quick else 15, self.dice, self.place("warm"))
+        )
+        self.report.warm(found)
+        yield "warm", asdict(found)
+
+    def starts(self) -> Found:
+        count = 3 if self.quick else 15
+        found = asyncio.run(starts(WARM_CODE, count, self.dice, self.place("starts")))
+        self.report.starts(found)
+        yield "starts", asdict(found)
+        found = asyncio.run(starts(USED, count, self.dice, self.place("used")))
+        self.report.used(found)
+        yield "starts, pandas and pyplot used", asdict(found)
+
+    def idle(self) -> Found:
+        found = asyncio.run(idle(5 if self.quick else 20, 3, self.dice, self.place("idle")))
+        self.report.idle(found)
+        yield "idle", asdict(found)
+
+    def writes(self) -> Found:
+        workload = writes()
+        sides = measure(workload, ("ours", "over", "raw"), self.repeats, self.dice, self.directory)
+        self.report.writes(workload.name, sides)
         yield workload.name, {side: asdict(found) for side, found in sides.items()}
 
-    place = directory / "deaths"
-    place.mkdir()
-    ended = asyncio.run(deaths(2 if quick else 7, place))
-    report.deaths(ended)
-    yield "deaths", asdict(ended)
+    def displays(self) -> Found:
+        for workload in (displays(2_000 if self.quick else 20_000), updates(1_000), html(50)):
+            sides = measure(workload, ("ours", "raw", "plain"), self.repeats, self.dice, self.directory)
+            self.report.displays(workload.name, sides)
+            yield workload.name, {side: asdict(found) for side, found in sides.items()}
 
-    lines = 200_000 if quick else 2_000_000
-    workload = prints(lines)
-    sides = measure(workload, ("ours", "raw"), repeats, dice, directory)
-    report.prints(workload.name, sides, lines * LINE_BYTES / 1e6)
-    yield workload.name, {side: asdict(found) for side, found in sides.items()}
+    def deaths(self) -> Found:
+        found = asyncio.run(deaths(2 if self.quick else 7, self.place("deaths")))
+        self.report.deaths(found)
+        yield "deaths", asdict(found)
+
+    def prints(self) -> Found:
+        lines = 200_000 if self.quick else 2_000_000
+        workload = prints(lines)
+        sides = measure(workload, ("ours", "raw"), self.repeats, self.dice, self.directory)
+        self.report.prints(workload.name, sides, lines * LINE_BYTES / 1e6)
+        yield workload.name, {side: asdict(found) for side, found in sides.items()}
+
+
+PARTS: dict[str, Callable[[Bench], Found]] = {
+    "warm": Bench.warm,
+    "starts": Bench.starts,
+    "idle": Bench.idle,
+    "writes": Bench.writes,
+    "displays": Bench.displays,
+    "deaths": Bench.deaths,
+    "prints": Bench.prints,
+}
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer repeats and smaller volumes")
+    parser.add_argument(
+        "--only", nargs="+", choices=PARTS, metavar="PART", help=f"only these of: {', '.join(PARTS)}"
+    )
     parser.add_argument("--write", metavar="FILE", help="also write the table to this file")
     parser.add_argument(
         "--note", metavar="TEXT", help="what else there is to know of this run; goes above the table"

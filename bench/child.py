@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from bench import memory
-from bench.ours import cellhouse
+from bench.ours import IPYKERNEL, NATIVE, cellhouse
 from bench.raw import Seen, raw_kernel
 from bench.workloads import Workload
 from cellhouse.environments import find_environment
@@ -51,14 +51,18 @@ class _Gauge:
         )
 
 
-async def _ours(workload: Workload, directory: Path) -> Run:
-    async with cellhouse(directory / "state") as side:
+async def _ours(workload: Workload, directory: Path, kernel: str = NATIVE) -> Run:
+    async with cellhouse(directory / "state", kernel=kernel) as side:
         await side.execute(WARM_UP)
         gauge = _Gauge()
         result = await side.execute(workload.code)
         run = gauge.read()
         run.faults = await side.faults(workload, result)
         return run
+
+
+async def _over(workload: Workload, directory: Path) -> Run:
+    return await _ours(workload, directory, IPYKERNEL)
 
 
 async def _raw(workload: Workload, directory: Path) -> Run:
@@ -97,7 +101,7 @@ async def _plain(workload: Workload, directory: Path) -> Run:
     return gauge.read()
 
 
-SIDES = {"ours": _ours, "raw": _raw, "plain": _plain}
+SIDES = {"ours": _ours, "over": _over, "raw": _raw, "plain": _plain}
 
 
 def main() -> None:

@@ -23,6 +23,18 @@ class Figures:
         return cls(len(ordered), statistics.median(ordered), percentile(ordered, 0.95), ordered[-1])
 
 
+@dataclass(frozen=True, slots=True)
+class Both:
+    """The same thing on both sides, in seconds."""
+
+    ours: Figures
+    raw: Figures
+
+    @property
+    def ratio(self) -> float:
+        return self.ours.median / self.raw.median
+
+
 def percentile(ordered: Sequence[float], part: float) -> float:
     """Of sorted values, the least one that `part` of them do not exceed."""
     if not ordered:
@@ -41,3 +53,8 @@ def seconds(value: float) -> str:
 
 def mebibytes(value: float) -> str:
     return f"{value / MIB:.1f} MiB"
+
+
+def times(ratio: float) -> str:
+    """A ratio, with digits enough where it is small."""
+    return f"{ratio:.2f}" if ratio >= 0.2 else f"{ratio:.3f}"

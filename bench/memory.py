@@ -1,4 +1,4 @@
-"""The most memory that this process held, as Linux counts it: no peak falls between two looks."""
+"""Memory as Linux counts it: the most that this process held, no peak between two looks missed; and the share of others."""
 
 from pathlib import Path
 
@@ -14,6 +14,34 @@ def reset_peak() -> int:
 def peak() -> int:
     """The most resident bytes since `reset_peak` (shared mappings and files count)."""
     return _status("VmHWM")
+
+
+def descendants(pid: int) -> set[int]:
+    """All processes below this one, and the one itself not."""
+    children: dict[int, set[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                stat = (entry / "stat").read_text()
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended meanwhile
+            parent = int(stat.rpartition(")")[2].split()[1])
+            children.setdefault(parent, set()).add(int(entry.name))
+    found: set[int] = set()
+    left = [pid]
+    while left:
+        new = children.get(left.pop(), set()) - found
+        found |= new
+        left += new
+    return found
+
+
+def proportional(pid: int) -> int:
+    """Bytes of this process with its share of the pages that others hold as well (PSS)."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"/proc/{pid}/smaps_rollup has no Pss; the bench needs Linux with it")
 
 
 def _status(name: str) -> int:

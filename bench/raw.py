@@ -10,6 +10,7 @@ import os
 import secrets
 import signal
 import subprocess
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from jupyter_client.session import Session
 
 START_SECONDS = 60.0
 HELLO_SECONDS = 1.0
+RECONNECT_MILLISECONDS = 5
+"""A socket looks so often whether a kernel that starts listens by now; zmq's own 100 would be the kernel's loss."""
 POLL_SECONDS = 1.0
 """How often a client asks whether the process lives: zmq itself says nothing of a death. nbclient asks so often."""
 
@@ -37,6 +40,8 @@ class Seen:
     text_bytes: int = 0
     text: str = ""
     """The last stream message of up to 1,000 characters."""
+    first_text: float = 0.0
+    """When the first stream message came, by `time.perf_counter`."""
     displays: int = 0
     updates: int = 0
     html: str = ""
@@ -57,6 +62,31 @@ class RawKernel:
         self._looking: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
+        """Start it, and wait until it answers and both sockets are heard."""
+        self._launch()
+        async with asyncio.timeout(START_SECONDS):
+            await self._hello()
+        self._look_after()
+
+    async def first_result(self, code: str) -> bool:
+        """Start it with this code, sent before it listens; wait for the reply and nothing else. Whether that says ok.
+
+        What comes over iopub is not waited for: a subscriber has to be there before it is sent, which takes longer.
+        """
+        self._launch()
+        async with asyncio.timeout(START_SECONDS):
+            self._session.send(self._shell, "execute_request", _request(code))
+            reply = await self._receive(self._shell, Seen())
+        return reply is not None and reply["content"]["status"] == "ok"
+
+    @property
+    def pid(self) -> int:
+        """Its process, once it has been started."""
+        if self._process is None:
+            raise RuntimeError("the kernel has not been started")
+        return self._process.pid
+
+    def _launch(self) -> None:
         address = self._directory / "k"
         file = self._directory / "connection.json"
         connection = {
@@ -81,12 +111,10 @@ class RawKernel:
         for socket in (self._shell, self._iopub):
             socket.linger = 0
             socket.rcvhwm = 0
+            socket.reconnect_ivl = RECONNECT_MILLISECONDS
         self._iopub.subscribe(b"")
         self._shell.connect(f"ipc://{address}-{_PORTS['shell_port']}")
         self._iopub.connect(f"ipc://{address}-{_PORTS['iopub_port']}")
-        async with asyncio.timeout(START_SECONDS):
-            await self._hello()
-        self._look_after()
 
     async def _hello(self) -> None:
         """Until something came on both sockets, and then nothing more."""
@@ -102,14 +130,7 @@ class RawKernel:
 
     async def execute(self, code: str) -> Seen:
         """Send it and read until idle and reply, as a client has to; or until the process is seen to be gone."""
-        content = {
-            "code": code,
-            "silent": False,
-            "store_history": True,
-            "user_expressions": {},
-            "allow_stdin": False,
-        }
-        sent = self._session.send(self._shell, "execute_request", content)
+        sent = self._session.send(self._shell, "execute_request", _request(code))
         if sent is None:
             raise RuntimeError("jupyter_client sent nothing")
         msg_id: str = sent["header"]["msg_id"]
@@ -128,6 +149,12 @@ class RawKernel:
                 seen.ok = reply["content"]["status"] == "ok"
                 break
         return seen
+
+    async def first_text(self, code: str) -> float:
+        """Seconds from the call to the first text; the execution is awaited to its end."""
+        start = time.perf_counter()
+        seen = await self.execute(code)
+        return seen.first_text - start if seen.first_text else 0.0
 
     async def _receive(self, socket: zmq.asyncio.Socket, seen: Seen) -> dict[str, Any] | None:
         self._awaited = awaited = asyncio.ensure_future(socket.recv_multipart())
@@ -164,9 +191,20 @@ class RawKernel:
         self._context.term()
 
 
+def _request(code: str) -> dict[str, Any]:
+    return {
+        "code": code,
+        "silent": False,
+        "store_history": True,
+        "user_expressions": {},
+        "allow_stdin": False,
+    }
+
+
 def _take(seen: Seen, kind: str, content: dict[str, Any]) -> None:
     match kind:
         case "stream":
+            seen.first_text = seen.first_text or time.perf_counter()
             text = content["text"]
             seen.text_bytes += len(text) if text.isascii() else len(text.encode())
             if len(text) <= 1000:
@@ -180,11 +218,13 @@ def _take(seen: Seen, kind: str, content: dict[str, Any]) -> None:
 
 
 @asynccontextmanager
-async def raw_kernel(python: Path, directory: Path) -> AsyncIterator[RawKernel]:
+async def raw_kernel(python: Path, directory: Path, *, start: bool = True) -> AsyncIterator[RawKernel]:
+    """One kernel, started unless that is to be measured, and its end."""
     directory.mkdir()
     kernel = RawKernel(python, directory)
     try:
-        await kernel.start()
+        if start:
+            await kernel.start()
         yield kernel
     finally:
         await kernel.close()

@@ -7,6 +7,42 @@ from dataclasses import dataclass
 BLOCK_BYTES = 10_000_000
 LINE_BYTES = 50
 HTML_ROW = '<tr class="r"><td>42</td><td>café &amp; crème</td></tr>\n'
+WORK_SECONDS = 0.4
+"""How long a cell works on after its first text: longer than any side keeps the text back."""
+
+RAISE = "raise ValueError('no')"
+DEEP = (
+    "def dive(depth):\n"
+    "    if depth == 1:\n"
+    "        raise ValueError('no')\n"
+    "    return dive(depth - 1)\n"
+    "dive(6)\n"
+)
+"""Raises below six frames, each with its lines of source."""
+
+_WORKS_ON = f"end = time.perf_counter() + {WORK_SECONDS}\nwhile time.perf_counter() < end:\n    pass\n"
+FIRST_TEXTS = {
+    "print(…, end='')": f"import time\nprint('here', end='')\n{_WORKS_ON}",
+    "print(…)": f"import time\nprint('here')\n{_WORKS_ON}",
+}
+"""Cells that print, flush nothing, and work on."""
+
+IMPORTS = "import pandas as pd\nimport matplotlib.pyplot as plt\n"
+USED = (
+    f"{IMPORTS}"
+    "frame = pd.DataFrame({'a': range(10), 'b': range(10)})\n"
+    "figure, axes = plt.subplots()\n"
+    "axes.plot(frame['a'], frame['b'])\n"
+    "plt.close(figure)\n"
+    "int(frame['a'].sum())\n"
+)
+"""A frame that is computed with, and a plot that is made but not drawn: to draw it takes each side the same."""
+AGE = (
+    "import os, pathlib, time\n"
+    "fields = pathlib.Path('/proc/self/stat').read_text().rpartition(')')[2].split()\n"
+    "time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf('SC_CLK_TCK')\n"
+)
+"""Seconds that the process has lived."""
 
 
 @dataclass(frozen=True, slots=True)

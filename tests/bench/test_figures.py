@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.figures import Figures, mebibytes, percentile, seconds
+from bench.figures import Both, Figures, mebibytes, percentile, seconds, times
 
 
 def test_figures_of_many_values() -> None:
@@ -33,3 +33,12 @@ def test_seconds_are_written_in_the_unit_that_fits(value: float, text: str) -> N
 
 def test_mebibytes_are_written_with_one_digit() -> None:
     assert mebibytes(1.25 * 2**20) == "1.2 MiB"
+
+
+def test_a_ratio_is_of_the_medians() -> None:
+    assert Both(Figures.of([1.0, 2.0, 9.0]), Figures.of([8.0])).ratio == 0.25
+
+
+@pytest.mark.parametrize(("ratio", "text"), [(1.256, "1.26"), (0.2, "0.20"), (0.0416, "0.042")])
+def test_a_small_ratio_is_written_with_more_digits(ratio: float, text: str) -> None:
+    assert times(ratio) == text
