@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import ctypes
 import gc
 import os
 import socket
-import sys
 import threading
 import traceback
-from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
 from . import requests
 from .bundles import Bundles
 from .children import Children
 from .comms import Comms
-from .helper import Helper
+from .execution import Executions
 from .interrupts import Interrupts
 from .landlock import enter as enter_landlock
 from .link import Link
 from .origin import carry, origin
 from .questions import Questions
 from .shell import ZMQInteractiveShell, make_shell, warm
-from .standin import Kernel, Running, kernel_info
+from .standin import Kernel, kernel_info
 from .streams import Streams
 from .tracebacks import Report
 
@@ -52,7 +49,6 @@ class Host:
     def __init__(self, sock: socket.socket) -> None:
         self.shell = _shell if _shell is not None else make_shell()
         self.interrupts = Interrupts()
-        self.interrupts.entries = {Host._call.__code__, Host._after_async.__code__}
         self.streams = Streams(self.interrupts)
         self.link = Link(sock, self.streams.pipes, self.interrupts, self.streams.flush)
         self.streams.attach(self.link)
@@ -60,11 +56,8 @@ class Host:
         self.questions = Questions(self.link, lambda: self.streams.current)
         self.children = Children(self.streams.flush, self._in_fork)
         self.comms = Comms()
-        self.helper = Helper(self.interrupts, self.streams)
         self.loop = asyncio.new_event_loop()
-        self._busy = False
-        self._pid = os.getpid()
-        self._libc = _c_library()
+        self.executions: Executions | None = None
 
     def serve(self) -> NoReturn:
         try:
@@ -80,9 +73,10 @@ class Host:
         while True:
             try:
                 self.loop.run_forever()
-            except (KeyboardInterrupt, SystemExit):
-                # Of a task or callback: a cell's own is caught where the cell is run.
-                traceback.print_exc()
+            except KeyboardInterrupt:
+                continue  # of a cell's own task, which has it by now
+            except SystemExit:
+                traceback.print_exc()  # of another task or a callback: nobody else hears of it
 
     def _start(self) -> None:
         header, content = self._first()
@@ -100,7 +94,15 @@ class Host:
         sink.link, sink.bundles, sink.streams = self.link, self.bundles, self.streams
         self.shell.kernel = Kernel(self.shell, self.link, self.comms.manager, self.questions.input)
         self.interrupts.begin()
-        self.helper.start()
+        self.executions = Executions(
+            self.shell,
+            self.link,
+            self.streams,
+            self.questions,
+            self.children,
+            self.loop,
+            after=self._cell_done,
+        )
         self.streams.flush()
         self.link.start(bytes.fromhex(content["nonce"]))
         self._reply("kernel_info", header, kernel_info())
@@ -120,13 +122,25 @@ class Host:
         self._work()
 
     def _work(self) -> None:
-        while self.link.inbox and not self._busy:
+        executions = self.executions
+        assert executions is not None
+        while self.link.inbox and not executions.busy:
             header, content, buffers = self.link.inbox.popleft()
             kind = str(header.get("type"))
             if kind == "execute_request":
-                self._execute(header, content)
+                executions.run(header, content)
+                self._leave_where_asked()
             else:
                 self._answer(kind, header, content, buffers)
+
+    def _cell_done(self) -> None:
+        self._leave_where_asked()
+        self._work()
+
+    def _leave_where_asked(self) -> None:
+        """`quit()` lets the cell run to its end."""
+        if self.shell.exiting and self.executions is not None and not self.executions.busy:
+            self._leave()
 
     def _answer(
         self, kind: str, header: dict[str, Any], content: dict[str, Any], buffers: list[bytes]
@@ -166,151 +180,6 @@ class Host:
     def _reply(self, name: str, header: dict[str, Any], content: dict[str, Any], **more: Any) -> None:
         self.link.send(f"{name}_reply", content, parent=str(header.get("id", "")), channel="shell", **more)
 
-    # execution
-
-    def _execute(self, header: dict[str, Any], content: dict[str, Any]) -> None:
-        shell, parent = self.shell, str(header["id"])
-        code, silent = str(content["code"]), bool(content.get("silent"))
-        if len(self.link.descriptors) >= 2:
-            self._take_pipes()
-        self.interrupts.begin()
-        self.children.started = False
-        origin.set(parent)
-        Running.msg_id, Running.content = parent, content
-        if self.streams.careful and not self._others():
-            self.streams.be_careful(False)
-        self.streams.begin(parent)
-        self.questions.allowed = bool(content.get("allow_stdin"))
-        shell.last_report = shell.failure = None
-        self.link.send("status", {"execution_state": "busy"}, parent=parent, more=not silent)
-        if not silent:
-            echo = {"code": "", "execution_count": shell.execution_count}
-            self.link.send("execute_input", echo, parent=parent, ordered=False)
-        self.helper.wake()
-        options: dict[str, Any] = {
-            "store_history": bool(content.get("store_history", True)) and not silent,
-            "silent": silent,
-        }
-        failed: Any = None
-        try:
-            transformed = shell.transform_cell(code)
-        except Exception:
-            transformed, failed = code, sys.exc_info()
-        how = {"transformed_cell": transformed, "preprocessing_exc_tuple": failed}
-        if not shell.should_run_async(code, **how):
-            result, error = self._call(lambda: _at_once(shell.run_cell_async(code, **how, **options)))
-            _, hook_error = self._call(lambda: self._after_cell(result, silent))
-            self._finish(header, result, error or hook_error)
-            return
-        self._busy = True
-        task = self.loop.create_task(shell.run_cell_async(code, **how, **options))
-        self.interrupts.task = task
-        self.interrupts.running = True
-        task.add_done_callback(lambda done: self._after_async(header, silent, done))
-
-    def _after_cell(self, result: Any, silent: bool) -> None:
-        """What hooks in after a cell: figures are shown here, for one."""
-        self.shell.events.trigger("post_execute")
-        if not silent:
-            self.shell.events.trigger("post_run_cell", result)
-
-    def _call(self, function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-        """The one way from here into the user's code. An interrupt that lands in this very frame is put off."""
-        try:
-            self.interrupts.running = True
-            try:
-                return function(), None
-            finally:
-                self.interrupts.running = False
-        except BaseException as error:
-            return None, error
-
-    def _after_async(self, header: dict[str, Any], silent: bool, task: asyncio.Task[Any]) -> None:
-        interrupts = self.interrupts
-        interrupts.running = False
-        interrupts.task = None
-        self._busy = False
-        result: Any = None
-        error: BaseException | None = None
-        try:
-            result = task.result()
-        except asyncio.CancelledError:
-            error = KeyboardInterrupt() if interrupts.asked else asyncio.CancelledError()
-        except BaseException as raised:
-            error = raised
-        _, failed = self._call(lambda: self._after_cell(result, silent))
-        self._finish(header, result, error or failed)
-        self._work()
-
-    def _finish(self, header: dict[str, Any], result: Any, error: BaseException | None) -> None:
-        if os.getpid() != self._pid:
-            self._end_of_fork()
-        shell = self.shell
-        if error is not None:
-            self._show(error)
-        elif result is not None:
-            error = result.error_before_exec or result.error_in_exec or shell.failure
-        if error is not None and self.interrupts.asked and isinstance(error, asyncio.CancelledError):
-            error = KeyboardInterrupt()
-        payload = shell.payload_manager.read_payload()
-        shell.payload_manager.clear_payload()
-        reply: dict[str, Any] = {
-            "status": "ok",
-            "execution_count": shell.execution_count - 1,
-            "payload": payload,
-            "user_expressions": {},
-        }
-        if error is not None:
-            last = shell.last_report
-            entries = last.traceback if last is not None else []
-            reply.update(status="error", **Report.of(type(error), error, entries).content())
-        self._libc()
-        self.streams.flush_theirs()
-        self.streams.heal()
-        self.streams.flush_late()
-        forked = {"forked": True} if self.children.started else {}
-        try:
-            self._reply("execute", header, reply, more=True, **forked)
-        except (TypeError, ValueError):  # what a magic of the user's has put into the payload
-            reply["payload"] = []
-            self._reply("execute", header, reply, more=True, **forked)
-        self.streams.current = ""
-        self.link.send("status", {"execution_state": "idle"}, parent=str(header["id"]), ordered=False)
-        if shell.exiting:
-            self._leave()
-        if not self.streams.careful and self._others():
-            self.streams.be_careful()
-
-    def _show(self, error: BaseException) -> None:
-        """An error that came out of the shell; what hinders its telling is not told, too."""
-        self.interrupts.enter()
-        try:
-            self.shell.showtraceback((type(error), error, error.__traceback__))
-        except BaseException as second:
-            self.shell._report(Report.of(type(error), error, [f"(while this was told: {second!r})"]))
-        finally:
-            self.interrupts.leave()
-
-    def _others(self) -> bool:
-        """Whether something that was started here goes on without a cell."""
-        loop: Any = self.loop
-        return bool(
-            threading.active_count() > 1
-            or asyncio.all_tasks(loop)
-            or getattr(loop, "_scheduled", None)
-            or getattr(loop, "_ready", None)
-            or len(loop._selector.get_map()) > 2
-        )
-
-    def _take_pipes(self) -> None:
-        """Children of an earlier execution keep its pipes; what follows has pipes of its own."""
-        out, err, *rest = self.link.descriptors
-        self.link.descriptors = rest
-        for number, descriptor in ((1, out), (2, err)):
-            os.dup2(descriptor, number)
-            os.close(descriptor)
-        self.streams.reopen()
-
     def _background_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Told where the task came from, as far as Python lets that be known."""
         task = context.get("task") or context.get("future")
@@ -327,11 +196,6 @@ class Host:
     def _in_fork(self) -> None:
         self.streams.in_fork()
 
-    def _end_of_fork(self) -> NoReturn:
-        """A child of `os.fork()` in a cell has run off the cell's end."""
-        self.streams.flush()
-        os._exit(0)
-
     def _leave(self) -> NoReturn:
         """End as a Python program does: threads are awaited, what was registered is run."""
         status = 0
@@ -345,29 +209,3 @@ class Host:
             status = 1
         self.streams.flush()
         os._exit(status)
-
-
-def _at_once(cell: Coroutine[Any, Any, Any]) -> Any:
-    """Run a cell that awaits nothing."""
-    try:
-        cell.send(None)
-    except StopIteration as end:
-        return end.value
-    cell.close()
-    raise RuntimeError("the cell waits for something, which was not to be seen from its code")
-
-
-def _c_library() -> Callable[[], None]:
-    """Hands on what C code has printed, which the C library keeps for itself when it writes to a pipe."""
-    try:
-        library = ctypes.CDLL(None)
-        stdout = ctypes.c_void_p.in_dll(library, "stdout")
-        flush = library.fflush
-    except (OSError, ValueError, AttributeError):
-        return lambda: None
-    flush.argtypes, flush.restype = [ctypes.c_void_p], ctypes.c_int
-
-    def flush_c() -> None:
-        flush(stdout)
-
-    return flush_c

@@ -102,7 +102,7 @@ class Link:
     def mark(self) -> None:
         """Order what was printed to either pipe against what will be printed to the other."""
         if os.getpid() == self.pid and self._mark:
-            with self._ours() as ours:
+            with self.interrupts, self._ours() as ours:
                 if ours:
                     self._write_marks(0)
 

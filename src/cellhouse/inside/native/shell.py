@@ -32,7 +32,7 @@ from .link import Link
 from .origin import origin
 from .standin import parent_message
 from .streams import Streams
-from .tracebacks import Report, report, without_ours, without_overhead
+from .tracebacks import Report, unusual, without_ours, without_overhead
 
 REMEMBERED_REPR_CHARS = 10_000
 
@@ -315,23 +315,23 @@ class ZMQInteractiveShell(InteractiveShell):
         if isinstance(value, asyncio.CancelledError) and self.sink.interrupted():
             kind, value = KeyboardInterrupt, KeyboardInterrupt()  # that is what was meant
         trace = without_ours(value, trace)
-        found = report(kind, value, trace, kwargs)
+        found = unusual(kind, value, trace, kwargs)
         if found is not None:
-            self._report(found)
+            self.report(found)
             return
         before = self.last_report
         super().showtraceback((kind, value, trace), *args, **kwargs)
         if self.last_report is before:  # an interrupt, or an error in the error
-            self._report(Report.of(kind, value, traceback.format_exception(kind, value, trace)))
+            self.report(Report.of(kind, value, traceback.format_exception(kind, value, trace)))
 
     def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
-        self._report(Report.of(etype, evalue, stb))
+        self.report(Report.of(etype, evalue, stb))
 
     def _format_exception_for_storage(self, exception: Any, *_: Any, **__: Any) -> dict[str, Any]:
         """IPython 9 would format each traceback a second time, to remember it."""
         return self.last_report.content() if self.last_report is not None else {}
 
-    def _report(self, found: Report) -> None:
+    def report(self, found: Report) -> None:
         if self.displayhook.msg is not None and found.value is not None:
             self.failed_to_format.append(found.value)
         self.last_report = found

@@ -51,7 +51,7 @@ def text_of(value: Any) -> str:
         return f"<exception {'str' if isinstance(value, BaseException) else 'repr'}() failed>"
 
 
-def report(
+def unusual(
     kind: Any, value: BaseException, trace: TracebackType | None, options: Mapping[str, Any]
 ) -> Report | None:
     """What IPython can't tell whole: exception groups, and exceptions whose `str` raises. Else None."""
