@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cellhouse.environments import prefix as prefix_module, read_environment
+from cellhouse.environments import read_environment
 from cellhouse.model import FailedPrecondition, NotFound
 from tests.environments.fake_prefix import add_ipython, make_base, make_environment
 
@@ -60,8 +60,7 @@ def test_of_two_the_lower_counts(prefix: Path) -> None:
     assert read_environment(prefix).ipython == "8.12.0"
 
 
-def test_the_default_is_native_where_it_can_be_had(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefix_module, "NATIVE_BY_DEFAULT", True)
+def test_the_default_is_native_where_it_can_be_had(prefix: Path) -> None:
     assert read_environment(prefix).kernel().name == "python3"
     add_ipython(prefix, "9.0")
     environment = read_environment(prefix)
@@ -69,8 +68,7 @@ def test_the_default_is_native_where_it_can_be_had(prefix: Path, monkeypatch: py
     assert environment.kernel("python3").name == "python3"
 
 
-def test_with_neither_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefix_module, "NATIVE_BY_DEFAULT", True)
+def test_with_neither_it_is_said_what_to_install(tmp_path: Path) -> None:
     made = make_environment(tmp_path / "data", make_base(tmp_path / "base"), kernels=())
-    with pytest.raises(NotFound, match="install ipykernel into"):
+    with pytest.raises(NotFound, match=r"install ipython \(for the kernel 'native'\) or ipykernel into"):
         read_environment(made).kernel()

@@ -108,7 +108,9 @@ def test_a_kernel_that_is_not_there_is_not_found_and_the_others_are_named(tmp_pa
 
 def test_an_environment_without_the_python_kernel_says_what_to_install(tmp_path: Path, base: Path) -> None:
     environment = read_environment(make_environment(tmp_path / "data", base, kernels=()))
-    with pytest.raises(NotFound, match=r"has none; install ipykernel into .*data"):
+    with pytest.raises(
+        NotFound, match=r"has none; install ipython \(for the kernel 'native'\) or ipykernel into .*data"
+    ):
         environment.kernel()
 
 

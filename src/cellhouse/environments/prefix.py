@@ -20,7 +20,7 @@ from cellhouse.model import CallReason, FailedPrecondition, NotFound
 PYVENV_CFG_BYTES: Final = 64 * 1024
 UNFINISHED: Final = ".cellhouse-unfinished"
 """`make setup` has this file in a prefix for as long as it is at work on it."""
-NATIVE_BY_DEFAULT: Final = False
+NATIVE_BY_DEFAULT: Final[bool] = True
 """Whether the native kernel is what an environment's Python means, where it can be had."""
 
 
@@ -61,11 +61,12 @@ class Environment:
                 metadata=metadata,
             )
         there = ", ".join(sorted(self.kernels)[:20]) or "none"
-        remedy = (
-            f"install ipykernel into {self.prefix}"
-            if wanted == DEFAULT_KERNEL
-            else "name one of these, or install it"
-        )
+        if name is None:
+            remedy = f"install ipython (for the kernel {NATIVE_KERNEL!r}) or ipykernel into {self.prefix}"
+        elif wanted == DEFAULT_KERNEL:
+            remedy = f"install ipykernel into {self.prefix}"
+        else:
+            remedy = "name one of these, or install it"
         raise NotFound(
             f"kernel {wanted[:128]!a} is not in environment {self.name!r}: {self.prefix}/share/jupyter/kernels "
             f"has {there}; {remedy}",
