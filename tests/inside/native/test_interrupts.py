@@ -77,15 +77,25 @@ async def test_between_cells_it_is_harmless(native: Rig) -> None:
         "while True: print('x' * 50)",
         "while True: display({'text/html': 'x'}, raw=True)",
         "while True: sys.stderr.write('x')",
-        "%run endless.py",
     ],
 )
 async def test_it_ends_the_code(native: Rig, code: str) -> None:
-    (native.content.parent / "endless.py").write_text("while True: pass\n")
     await native.run("import asyncio, re, subprocess, sys, threading, time")
     told = await interrupted(native, f"print('running', flush=True)\n{code}")
     assert told.result.outcome is Outcome.INTERRUPTED
     assert told.error[0] == "KeyboardInterrupt"
+    assert plain(await native.run("1")) == (Outcome.OK, "", "", "1")
+
+
+async def test_it_ends_a_script(native: Rig) -> None:
+    """IPython's %run tells a script's error itself, and its cell goes on; ipykernel has the same."""
+    (native.content.parent / "endless.py").write_text("print('running', flush=True)\nwhile True: pass\n")
+    told = await interrupted(native, "%run endless.py\nprint('goes on')")
+    if told.result.outcome is Outcome.OK:
+        assert "KeyboardInterrupt" in told.result.stderr
+        assert told.result.stdout == "running\ngoes on\n"
+    else:  # it landed between the script and the cell
+        assert told.result.outcome is Outcome.INTERRUPTED
     assert plain(await native.run("1")) == (Outcome.OK, "", "", "1")
 
 
