@@ -14,8 +14,9 @@ def load() -> None:
     import importlib.util
 
     here = os.path.dirname(os.path.abspath(__file__))
-    # A cell's imports must not see this directory; '' (the working directory) is what a notebook has in its place.
-    sys.path[:] = ["" if os.path.abspath(entry or ".") == here else entry for entry in sys.path]
+    # A cell's imports must not see this directory. The working directory, which other sessions can fill, has no say
+    # either before this one's walls stand.
+    sys.path[:] = [entry for entry in sys.path if entry and os.path.abspath(entry) != here]
     place = os.path.join(here, "native")
     spec = importlib.util.spec_from_file_location(
         NAME, os.path.join(place, "__init__.py"), submodule_search_locations=[place]

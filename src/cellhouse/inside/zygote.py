@@ -300,7 +300,6 @@ def main() -> None:
         session = Zygote(control, modules).serve()
     except Ended:
         return
-    sys.path.insert(0, "")  # as a fresh kernel has it
     host.run(session)
 
 

@@ -162,7 +162,7 @@ class NativeLauncher:
             NATIVE_KERNEL,
             launch,
             limits=self._limits,
-            isolate=self._isolate,
+            isolate=self._isolate and self._abi >= LANDLOCK_LEAST_ABI,
             start_seconds=self._start_seconds,
             walls_gone=self._walls_gone,
         )

@@ -7,6 +7,7 @@ import atexit
 import gc
 import os
 import socket
+import sys
 import threading
 import traceback
 from typing import Any, NoReturn
@@ -83,8 +84,9 @@ class Host:
         limits = content.get("limits", {})
         self.bundles.bundle_bytes = int(limits.get("bundleBytes", self.bundles.bundle_bytes))
         self.bundles.text_chars = int(limits.get("textChars", self.bundles.text_chars))
-        if content.get("isolate"):
-            enter_landlock()
+        if content.get("isolate") and not enter_landlock():
+            raise RuntimeError("this session can't be kept from others: Landlock has no scopes here")
+        sys.path.insert(0, "")  # as a notebook has it
         carry(lambda: self.streams.be_careful())
         self.children.watch()
         self.questions.install()

@@ -7,6 +7,7 @@ import contextlib
 import importlib.util
 import os
 import pdb  # noqa: T100
+import shutil
 import subprocess
 import sys
 import threading
@@ -32,7 +33,7 @@ from .link import Link
 from .origin import origin
 from .standin import parent_message
 from .streams import Streams
-from .tracebacks import Report, unusual, without_ours, without_overhead
+from .tracebacks import Report, text_of, unusual, without_ours, without_overhead
 
 REMEMBERED_REPR_CHARS = 10_000
 
@@ -268,7 +269,7 @@ class ZMQInteractiveShell(InteractiveShell):
         own = (ours.out, ours.err) if ours is not None else streams
         takers = [None if stream in own else stream for stream in streams]
         pipes = [None if taker is None else subprocess.PIPE for taker in takers]
-        command = ["/bin/sh", "-c", self.var_expand(cmd, depth=1)]
+        command = [shutil.which("bash") or "/bin/sh", "-c", self.var_expand(cmd, depth=1)]
         if not any(pipes):
             self.user_ns["_exit_code"] = subprocess.call(command)
             return
@@ -323,6 +324,10 @@ class ZMQInteractiveShell(InteractiveShell):
         super().showtraceback((kind, value, trace), *args, **kwargs)
         if self.last_report is before:  # an interrupt, or an error in the error
             self.report(Report.of(kind, value, traceback.format_exception(kind, value, trace)))
+
+    def show_usage_error(self, exc: Any) -> None:
+        """Of a magic that was called wrongly: its words are all there is to tell."""
+        self.report(Report.of(type(exc), exc, [f"{type(exc).__name__}: {text_of(exc)}"]))
 
     def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
         self.report(Report.of(etype, evalue, stb))
