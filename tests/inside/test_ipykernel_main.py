@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from cellhouse import ExecuteCodeRequest, ExecuteCodeResult, House, Settings
 from cellhouse.environments import Environment
-from cellhouse.model import DisplayEvent, StreamEvent
+from cellhouse.model import DisplayEvent, RuntimeSpec, StreamEvent
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -59,7 +59,7 @@ async def run(environment: Environment, tmp_path_factory: pytest.TempPathFactory
     state: Path = tmp_path_factory.mktemp("state")
     settings = Settings(state_dir=state, environments=(environment.prefix.parent,))
     async with House(settings=settings) as house:
-        runtime = await house.create_runtime()
+        runtime = await house.create_runtime(RuntimeSpec(kernel="python3"))
         cells = Cells(house, f"{runtime.name}/sessions/main")
         await cells("None")
         yield cells
