@@ -310,14 +310,14 @@ def test_every_error_goes_through_underscore_showtraceback_once(k: Inside) -> No
     shell, session = k.session()
     for code, name in (
         ("def f():\n    1 / 0\nf()", "ZeroDivisionError"),
-        ("x = (", "SyntaxError"),
+        ("x = )", "SyntaxError"),
         ("  x = 1\n y = 2", "IndentationError"),
         ("raise SystemExit", "SystemExit"),
         ("raise KeyboardInterrupt('x')", "KeyboardInterrupt"),
         ("%run /nowhere.py", None),
         ("get_ipython().run_line_magic('nosuchmagic', '')", "UsageError"),
         ("import nosuchmodule", "ModuleNotFoundError"),
-        ("exec('x = (')", "SyntaxError"),
+        ("exec('x = )')", "SyntaxError"),
         ("class E(Exception):\n    def _render_traceback_(self): return ['own words']\nraise E", "E"),
     ):
         del session.sent[:]

@@ -100,6 +100,23 @@ def test_completeness_and_history(k: Inside) -> None:
 
 
 @inside
+def test_the_last_inputs_are_those_of_the_session(k: Inside) -> None:
+    """%rerun and %recall ask HistoryManager.get_tail, which would look into the file that there is none of."""
+    shell, _ = k.session()
+    for code in ("x = 1", "x += 1", "%rerun"):
+        shell.run_cell(code, store_history=True)
+    assert shell.user_ns["x"] == 3
+    assert list(shell.history_manager.get_tail(2, include_latest=True)) == [
+        (0, 2, "x += 1"),
+        (0, 3, "%rerun"),
+    ]
+    assert list(shell.history_manager.get_tail(5, output=True)) == [
+        (0, 1, ("x = 1", None)),
+        (0, 2, ("x += 1", None)),
+    ]
+
+
+@inside
 def test_no_history_file_and_no_thread(k: Inside) -> None:
     """HistoryManager.enabled: nothing is written, so that a zygote may fork."""
     import os

@@ -72,3 +72,16 @@ def history(shell: Any, wanted: dict[str, Any]) -> dict[str, Any]:
     if isinstance(count, int) and kind != "range":
         entries = entries[-count:] if count > 0 else []
     return {"status": "ok", "history": entries}
+
+
+def tail(
+    manager: Any, n: int = 10, raw: bool = True, output: bool = False, include_latest: bool = False
+) -> list[Any]:
+    """The last `n` inputs of this session, in the place of HistoryManager.get_tail, which looks into a file only.
+
+    What `%rerun` and `%recall` ask for: the latest input is their own, and is left out unless wanted.
+    """
+    entries = list(manager.get_range(0, raw=raw, output=output))
+    if not include_latest:
+        entries = entries[:-1]
+    return entries[-n:] if n > 0 else []

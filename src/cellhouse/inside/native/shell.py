@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import importlib.util
 import os
 import pdb  # noqa: T100
@@ -31,6 +32,7 @@ from traitlets.config import Config
 from .bundles import Bundles
 from .link import Link
 from .origin import origin
+from .requests import tail
 from .standin import parent_message
 from .streams import Streams
 from .tracebacks import Report, text_of, unusual, without_ours, without_overhead
@@ -365,6 +367,7 @@ def make_shell() -> ZMQInteractiveShell:
     shell: ZMQInteractiveShell = ZMQInteractiveShell.instance(config=config, sink=sink)
     shell.display_pub.sink = shell.displayhook.sink = sink
     shell.failed_to_format = []
+    shell.history_manager.get_tail = functools.partial(tail, shell.history_manager)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.suppress(Exception):  # an extension that is not there is not needed
