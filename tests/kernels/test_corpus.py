@@ -10,7 +10,7 @@ from cellhouse.environments import Environment
 from tests.kernels.cell import Cell
 from tests.kernels.comparison import difference
 from tests.kernels.corpus import GROUPS
-from tests.kernels.differences import DIFFERENCES
+from tests.kernels.differences import DIFFERENCES, WANTED
 from tests.kernels.native import is_there
 from tests.kernels.recording import Recording
 from tests.kernels.running import record
@@ -55,6 +55,11 @@ def test_each_cell_has_its_own_name_and_each_difference_a_cell() -> None:
     names = [cell.name for cells in GROUPS.values() for cell in cells]
     assert len(names) == len(set(names)) > 200
     assert set(DIFFERENCES) <= set(names)
+
+
+def test_each_difference_is_in_the_documentation() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "kernels.md").read_text("utf-8")
+    assert [reason for reason in WANTED if f"| {reason} |" not in text] == []
 
 
 @EACH_CELL
