@@ -6,13 +6,14 @@ PY := $(VENV)/bin/python
 WORKERS ?= 2
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+VERSIONS_ARGS ?=
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test test-slow test-cases bench lint format lock clean
+.PHONY: help setup setup-dev run test test-slow test-cases test-versions bench lint format lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## make .venv with the service and the kernel environment (PYTHON=… takes another Python, 3.11 or later)
 	@PYTHON="$(PYTHON)" scripts/setup
@@ -31,6 +32,9 @@ test-slow: setup-dev ## the slow tests, one after the other
 
 test-cases: setup-dev ## the shared cases: what a truthful runner must report
 	$(PYTEST) -n $(WORKERS) -m cases $(PYTEST_ARGS)
+
+test-versions: setup-dev ## the native kernel in every Python here, 3.9 to 3.14, with the oldest and the newest IPython
+	@$(PY) -m tests.inside.versions $(VERSIONS_ARGS)
 
 bench: setup-dev ## measurements: ratios against raw ipykernel, in one interleaved run
 	$(PY) -m bench $(BENCH_ARGS)
