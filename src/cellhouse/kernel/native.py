@@ -19,6 +19,9 @@ from cellhouse.messages import Message, RawText
 
 READ_BYTES = 65_536
 """What a pipe holds: one read empties it."""
+PACE_BYTES = 16_384
+PACE_SECONDS = 0.001
+"""Text that comes in less than so much at once, and sooner than that after the last, is given that time to gather."""
 DRAIN_BYTES = 1 << 20
 LAST_BYTES = 16 << 20
 """What is read of the socket of a process that has ended; others may hold its other end."""
@@ -218,9 +221,19 @@ class NativeKernel(KernelLife):
             self._read_what_may_be_read()
 
     def _stdout_readable(self, pipe: Pipe) -> None:
-        self._read_pipe(pipe)
+        count = self._read_pipe(pipe)
+        if 0 < count < PACE_BYTES and self._loop.time() - pipe.read_at < PACE_SECONDS:
+            # It comes in dribbles, each of which would wake this process: let some gather first.
+            pipe.resting = True
+            self._watch_pipe(pipe, False)
+            self._loop.call_later(PACE_SECONDS, self._rested, pipe)
+        pipe.read_at = self._loop.time()
         if self._weave.waits or not self._all_watched:
             self._read_what_may_be_read()
+
+    def _rested(self, pipe: Pipe) -> None:
+        pipe.resting = False
+        self._read_what_may_be_read()
 
     def _stderr_readable(self, pipe: Pipe) -> None:
         # What was written to stdout before these bytes of stderr stands there by now.
@@ -314,8 +327,8 @@ class NativeKernel(KernelLife):
         for pair in self._pairs:
             for pipe in pair.pipes:
                 if pipe.fd >= 0:
-                    wanted = not self._held and self._weave.wants(pipe)
-                    watched = watched and wanted
+                    wanted = not (self._held or pipe.resting) and self._weave.wants(pipe)
+                    watched = watched and (wanted or pipe.resting)
                     if wanted != pipe.watched:
                         self._watch_pipe(pipe, wanted)
         self._all_watched = watched

@@ -11,14 +11,18 @@ NAMES: tuple[Literal["stdout"], Literal["stderr"]] = ("stdout", "stderr")
 
 
 class Pipe(Lane):
-    """Our end of one pipe; `fd` is -1 once it is closed, `watched` says whether the loop looks at it."""
+    """Our end of one pipe; `fd` is -1 once it is closed, `watched` says whether the loop looks at it.
 
-    __slots__ = ("fd", "pair", "watched")
+    `resting`: it is not looked at for a moment, so that more gathers. `read_at`: when the loop last had it read.
+    """
+
+    __slots__ = ("fd", "pair", "read_at", "resting", "watched")
 
     def __init__(self, stream: int, fd: int, pair: "Pair") -> None:
         super().__init__(stream)
         self.fd, self.pair = fd, pair
-        self.watched = False
+        self.watched = self.resting = False
+        self.read_at = 0.0
 
     def read(self, size: int) -> bytes | None:
         """What stands there, at most `size` bytes; None where nothing does, b"" at the end."""
