@@ -151,6 +151,16 @@ def of_class(cls: type[Wire]) -> st.SearchStrategy[Any]:
             "runtime": st.none() | st.text(max_size=20),
         }
         return _fields(cls, **given).map(_one_target).map(lambda fields: cls(**fields))
+    if cls is m.RuntimeLimits:
+        given = {
+            "cpus": st.floats(0.01, 1e6),
+            **{
+                name: st.integers(2**26, 2**31 - 1)
+                for name in cls.model_fields
+                if name not in ("cpus", "exact")
+            },
+        }
+        return _fields(cls, **given).map(lambda fields: cls(**fields))
     given = {"reason": reasons} if "reason" in cls.model_fields else {}
     return _fields(cls, **given).map(lambda fields: cls(**fields))
 

@@ -4,7 +4,14 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from cellhouse.model import MESSAGE_BYTES, CaptureLimits, InvalidArgument, RetentionLimits, SessionLimits
+from cellhouse.model import (
+    MESSAGE_BYTES,
+    CaptureLimits,
+    InvalidArgument,
+    RetentionLimits,
+    SessionLimits,
+    WallLimits,
+)
 
 
 def test_the_defaults_are_those_of_the_contract() -> None:
@@ -37,3 +44,19 @@ def test_a_limit_is_a_finite_number_above_zero(value: object) -> None:
 def test_limits_are_frozen() -> None:
     with pytest.raises(FrozenInstanceError):
         SessionLimits().queue = 1  # type: ignore[misc]
+
+
+def test_a_runtime_is_limited_as_the_contract_says() -> None:
+    limits = WallLimits()
+    assert (limits.memory, limits.cpus, limits.processes) == (2 * 2**30, 2, 256)
+    assert (limits.content, limits.open_files, limits.one_file) == (4 * 2**30, 1_024, 4 * 2**30)
+    assert limits.named == limits.exact == frozenset()
+    assert limits.value("openFiles") == 1_024
+
+
+@pytest.mark.parametrize("field", ["memory", "cpus", "processes", "content", "open_files", "file_size"])
+@pytest.mark.parametrize("value", [0, -1, float("nan"), True])
+def test_no_wall_is_nothing(field: str, value: object) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        WallLimits(**{field: value})  # type: ignore[arg-type]
+    assert refused.value.metadata["field"] == field

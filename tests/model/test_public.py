@@ -13,11 +13,11 @@ Cleared ClearedEvent Clock CodeArtifact CodeResult CodeTruncated DeadlineExceede
 DisplayUpdatedEvent DropReason EndReason Enforcement ErrorEvent ErrorInfo Event ExecuteCodeRequest
 ExecuteCodeResult ExecutionError ExecutionName ExecutionState FailedPrecondition FinishedEvent
 InputRequestedEvent Int32 Int64 Internal InvalidArgument Isolation IsolationLayer Late LateEvent
-LimitReport NotFound Notice NoticeEvent NoticeReason Outcome PermissionDenied QueuedEvent
-ResourceExhausted ResultEvent RetentionLimits RichOutput Runtime RuntimeName RuntimeSpec
+LimitHit LimitName LimitReport NotFound Notice NoticeEvent NoticeReason Outcome PermissionDenied QueuedEvent
+ResourceExhausted ResultEvent RetentionLimits RichOutput Runtime RuntimeLimits RuntimeName RuntimeSpec
 RuntimeStatus Session SessionLimits SessionName SessionState SessionStatus StartedEvent StreamEvent
 StreamName StreamSource SystemClock TailFrame Text TextCut Truncation Unauthenticated Unavailable
-Usage Wire check_artifact_id check_execution_id check_id error_from_wire event_json_schema
+Usage WallLimits Wire check_artifact_id check_execution_id check_id error_from_wire event_json_schema
 mint_artifact_id mint_id mint_uid parse_event parse_rfc3339 plain_text proto3 rfc3339 wire_schema
 """
 

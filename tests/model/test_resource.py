@@ -4,6 +4,7 @@ import pytest
 
 from cellhouse.model import (
     Enforcement,
+    InvalidArgument,
     Isolation,
     IsolationLayer,
     LimitReport,
@@ -12,6 +13,7 @@ from cellhouse.model import (
     RuntimeStatus,
     Session,
     SessionStatus,
+    WallLimits,
 )
 
 
@@ -63,12 +65,41 @@ def test_a_spec_at_its_defaults_leaves_the_walls_to_the_house() -> None:
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
 def test_an_idle_time_is_above_zero(value: float) -> None:
-    with pytest.raises(ValueError, match=r"idleSeconds|idle_seconds"):
+    with pytest.raises(InvalidArgument, match=r"idleSeconds|idle_seconds"):
         RuntimeSpec(idle_seconds=value)
 
 
 def test_how_native_kernels_start_is_one_of_two_ways() -> None:
     assert RuntimeSpec(start="fresh").to_wire() == {"environment": "default", "start": "fresh"}
     assert RuntimeSpec.from_wire({"start": "zygote"}).start == "zygote"
-    with pytest.raises(ValueError, match="start"):
+    with pytest.raises(InvalidArgument, match="start"):
         RuntimeSpec.from_wire({"start": "warm"})
+
+
+def test_limits_that_are_named_go_over_the_defaults_and_are_remembered_as_named() -> None:
+    spec = RuntimeSpec.from_wire(
+        {"limits": {"memory": "134217728", "cpus": 0.5, "exact": ["memory", "content"]}}
+    )
+    assert spec.limits is not None
+    assert spec.to_wire()["limits"] == {"memory": "134217728", "cpus": 0.5, "exact": ["memory", "content"]}
+    limits = spec.limits.over(WallLimits(open_files=512))
+    assert limits == WallLimits(memory=134_217_728, cpus=0.5, open_files=512)
+    assert limits.named == {"memory", "cpus", "content"}
+    assert limits.exact == {"memory", "content"}
+
+
+@pytest.mark.parametrize("field", ["memory", "cpus", "processes", "content", "openFiles", "fileSize"])
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), True, "much", [], 10**30, "-5"])
+def test_a_limit_that_is_none_is_refused_with_its_field_and_its_rule(field: str, value: object) -> None:
+    with pytest.raises(InvalidArgument, match=r"takes a .*number of .* at least") as refused:
+        RuntimeSpec.from_wire({"limits": {field: value}})
+    assert refused.value.metadata["field"] == f"limits.{field}"
+
+
+@pytest.mark.parametrize(
+    "document", [{"limits": 5}, {"limits": {"exact": ["inodes"]}}, {"limits": {"exact": 1}}]
+)
+def test_limits_of_a_wrong_shape_are_refused(document: object) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        RuntimeSpec.from_wire(document)
+    assert refused.value.metadata["field"].startswith("limits")

@@ -1,8 +1,8 @@
 """Every limit, with its name and its default (contract, section 3)."""
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any, Final
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal
 
 from cellhouse.model.errors import InvalidArgument
 
@@ -17,8 +17,8 @@ OUTPUT_LIMIT_MAX: Final = 4 * MIB
 
 
 def _positive(limits: Any) -> None:
-    for field in fields(limits):
-        value = getattr(limits, field.name)
+    for each in fields(limits):
+        value = getattr(limits, each.name)
         if (
             isinstance(value, bool)
             or not isinstance(value, int | float)
@@ -26,7 +26,7 @@ def _positive(limits: Any) -> None:
             or value <= 0
         ):
             raise InvalidArgument.of_field(
-                field.name, f"{value!r} is no limit; it takes a finite number above 0"
+                each.name, f"{value!r} is no limit; it takes a finite number above 0"
             )
 
 
@@ -105,3 +105,78 @@ class RetentionLimits:
 
     def __post_init__(self) -> None:
         _positive(self)
+
+
+LimitName = Literal["memory", "cpus", "processes", "content", "openFiles", "fileSize"]
+
+LEAST_MEMORY: Final = 64 * MIB
+LEAST_PROCESSES: Final = 16
+LEAST_CONTENT: Final = 16 * MIB
+LEAST_OPEN_FILES: Final = 64
+LEAST_CPUS: Final = 0.01
+"""Below these not even a kernel can start."""
+
+
+@dataclass(frozen=True, slots=True)
+class WallLimits:
+    """What one runtime may use: all its processes together, but for open files and file size, which are each one's.
+
+    `named` are the limits that the caller asked for, which have to be held; `exact` those that must be held exactly.
+    """
+
+    # Bytes.
+    memory: int = 2 * GIB
+    # Seconds of CPU in one second.
+    cpus: float = 2.0
+    # Tasks: threads count, as they do for the kernel of the host.
+    processes: int = 256
+    # Bytes of /content, on the disk.
+    content: int = 4 * GIB
+    open_files: int = 1_024
+    # Bytes of one file; None is as much as /content.
+    file_size: int | None = None
+    named: frozenset[LimitName] = field(default=frozenset(), compare=False)
+    exact: frozenset[LimitName] = field(default=frozenset(), compare=False)
+
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("memory", self.memory, LEAST_MEMORY),
+            ("cpus", self.cpus, LEAST_CPUS),
+            ("processes", self.processes, LEAST_PROCESSES),
+            ("content", self.content, LEAST_CONTENT),
+            ("open_files", self.open_files, LEAST_OPEN_FILES),
+            ("file_size", self.one_file, 1),
+        ):
+            whole = isinstance(value, int) or (name == "cpus" and isinstance(value, float))
+            if isinstance(value, bool) or not whole or not math.isfinite(value) or value < least:
+                raise InvalidArgument.of_field(name, f"{value!r} is no limit; it takes at least {least}")
+
+    @property
+    def one_file(self) -> int:
+        """Bytes that one file may have."""
+        return self.content if self.file_size is None else self.file_size
+
+    def value(self, name: LimitName) -> int | float:
+        """The limit with this wire name."""
+        values: dict[LimitName, int | float] = {
+            "memory": self.memory,
+            "cpus": self.cpus,
+            "processes": self.processes,
+            "content": self.content,
+            "openFiles": self.open_files,
+            "fileSize": self.one_file,
+        }
+        return values[name]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitHit:
+    """That a process was ended because a limit of its runtime was exceeded, and by how much.
+
+    `limit` and `peak` are bytes, or tasks for `processes`; `peak` is None where it was not measured.
+    """
+
+    name: LimitName
+    limit: int
+    peak: int | None = None
+    detail: str = ""

@@ -1,13 +1,83 @@
 """Runtimes and sessions: what is asked for and what is in force."""
 
-from typing import Annotated, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from cellhouse.model.enums import Enforcement, RuntimeStatus, SessionStatus
-from cellhouse.model.wire import Int32, Text, Wire
+from cellhouse.model.errors import InvalidArgument
+from cellhouse.model.limits import (
+    LEAST_CONTENT,
+    LEAST_CPUS,
+    LEAST_MEMORY,
+    LEAST_OPEN_FILES,
+    LEAST_PROCESSES,
+    LimitName,
+    WallLimits,
+)
+from cellhouse.model.wire import INT64_MAX, Int32, Int64, Text, Wire, proto3, without_nulls
 
 PositiveSeconds = Annotated[float, Field(gt=0)]
+
+
+def _at_least(least: float, unit: str, *, whole: bool = True) -> BeforeValidator:
+    """A rule whose message says all that a limit takes."""
+
+    def check(value: Any) -> Any:
+        number = value
+        if whole and isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
+            number = int(value)
+        kinds = (int,) if whole else (int, float)
+        # A NaN is at least nothing.
+        if type(number) not in kinds or not least <= number <= INT64_MAX:
+            kind = "a whole number" if whole else "a number"
+            rule = f"takes {kind} of {unit}, at least {least}"
+            raise PydanticCustomError("limit", "{rule}", {"rule": rule})
+        return number
+
+    return BeforeValidator(check)
+
+
+class RuntimeLimits(Wire):
+    """What a new runtime may use. What is named is held, at least by a watcher, or the call fails."""
+
+    memory: Annotated[Int64, _at_least(LEAST_MEMORY, "bytes")] | None = None
+    # CPUs' worth of time, such as 0.5.
+    cpus: Annotated[float, _at_least(LEAST_CPUS, "CPUs", whole=False)] | None = None
+    # Threads count.
+    processes: Annotated[Int32, _at_least(LEAST_PROCESSES, "processes")] | None = None
+    # Bytes of /content on the disk.
+    content: Annotated[Int64, _at_least(LEAST_CONTENT, "bytes")] | None = None
+    open_files: Annotated[Int32, _at_least(LEAST_OPEN_FILES, "open files of one process")] | None = None
+    # Bytes of one file.
+    file_size: Annotated[Int64, _at_least(1, "bytes")] | None = None
+    # Names of limits that must be held exactly, and not by a watcher that may be late.
+    exact: tuple[LimitName, ...] | None = None
+
+    def over(self, defaults: WallLimits) -> WallLimits:
+        """These limits, and the defaults for what is not said."""
+        said: dict[LimitName, int | float | None] = {
+            "memory": self.memory,
+            "cpus": self.cpus,
+            "processes": self.processes,
+            "content": self.content,
+            "openFiles": self.open_files,
+            "fileSize": self.file_size,
+        }
+        exact = frozenset(self.exact or ())
+        return replace(
+            defaults,
+            memory=self.memory or defaults.memory,
+            cpus=self.cpus or defaults.cpus,
+            processes=self.processes or defaults.processes,
+            content=self.content or defaults.content,
+            open_files=self.open_files or defaults.open_files,
+            file_size=self.file_size or defaults.file_size,
+            named=exact.union(name for name, value in said.items() if value is not None),
+            exact=exact,
+        )
 
 
 class RuntimeSpec(Wire):
@@ -21,6 +91,22 @@ class RuntimeSpec(Wire):
     # Level of the walls, such as "bubblewrap"; "none" must be asked for by this name.
     isolation: Text | None = None
     idle_seconds: PositiveSeconds | None = None
+    limits: RuntimeLimits | None = None
+
+    if not TYPE_CHECKING:  # a type checker keeps the signature made of the fields
+
+        def __init__(self, **fields: Any) -> None:
+            try:
+                super().__init__(**fields)
+            except ValidationError as error:
+                raise InvalidArgument.of_validation("runtime", error) from None
+
+    @classmethod
+    def from_wire(cls, obj: Any) -> Self:
+        """Reads a JSON-ready object; InvalidArgument names the field and the rule."""
+        if not isinstance(obj, dict):
+            raise InvalidArgument.of_field("runtime", "what a runtime is to be must be a JSON object")
+        return cls(**without_nulls({key: value for key, value in obj.items() if isinstance(key, str)}))
 
 
 class IsolationLayer(Wire):
@@ -44,6 +130,8 @@ class LimitReport(Wire):
     name: Text
     value: int | float | None = None
     enforcement: Enforcement
+    # By what it is held, or why it is not.
+    detail: Annotated[Text, proto3] = ""
 
 
 class Runtime(Wire):

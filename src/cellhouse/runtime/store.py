@@ -15,6 +15,7 @@ from cellhouse.model import (
     AlreadyExists,
     CallReason,
     Clock,
+    InvalidArgument,
     NotFound,
     RuntimeName,
     RuntimeSpec,
@@ -80,7 +81,7 @@ class RuntimeStore:
                 created=str(document["created"]),
                 spec=RuntimeSpec.from_wire(document["spec"]),
             )
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, InvalidArgument):
             return None
 
     def mark_closed(self, runtime: str) -> None:
