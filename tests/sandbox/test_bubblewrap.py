@@ -13,6 +13,7 @@ from cellhouse.model import FailedPrecondition
 from cellhouse.sandbox import bwrap, create_sandbox
 from cellhouse.sandbox.base import INSIDE_DIR
 from cellhouse.sandbox.bubblewrap import BubblewrapSandbox, links_on_the_way, proc_mounts
+from cellhouse.sandbox.seccomp import this_filter
 from cellhouse.sandbox.supervised import SupervisedSandbox
 from tests.sandbox.support import PREFIXES, PYTHON, read_line, run, run_python, spec
 
@@ -81,10 +82,11 @@ assert os.path.exists("/proc/sys/kernel/core_pattern")
 
 async def test_what_only_root_may_read_of_proc_is_covered(walls: SupervisedSandbox) -> None:
     mounts = list(proc_mounts())
-    secret = [
-        inside for source, inside in zip(mounts[1::3], mounts[2::3], strict=True) if source == "/dev/null"
-    ]
-    assert "/proc/kmsg" in secret
+    secret = [mounts[at + 1] for at, source in enumerate(mounts) if source == "/dev/null"]
+    assert {"/proc/kmsg", "/proc/kallsyms", "/proc/keys", "/proc/interrupts"} <= {
+        *secret,
+        *(name for name in ("/proc/kallsyms", "/proc/keys") if not Path(name).exists()),
+    }
     done = await run(
         walls, "/bin/sh", "-c", 'for f in "$@"; do head -c1 "$f" && echo "$f"; done', "sh", *secret
     )
@@ -108,7 +110,7 @@ async def test_own_network(walls: SupervisedSandbox) -> None:
 import socket
 own = socket.create_server(("127.0.0.1", 0))
 socket.create_connection(own.getsockname(), timeout=5).close()  # its own loopback is up
-print(sorted(name for _, name in socket.if_nameindex()))
+print([line.split(":")[0].strip() for line in open("/proc/net/dev") if ":" in line])
 for address in [("127.0.0.1", {port}), ("192.0.2.1", 80)]:
     try:
         socket.create_connection(address, timeout=5)
@@ -290,7 +292,11 @@ async def test_the_report_says_what_is_in_force(walls: SupervisedSandbox) -> Non
         "network",
         "user",
         "ipc",
+        "seccomp",
     }
+    made = this_filter()
+    assert made is not None
+    assert layers["seccomp"].detail.endswith(f"foreign architectures killed; filter sha256:{made.digest}")
     if os.geteuid() == 0:
         assert layers["uid"].detail == "shared host uid 0; dropped in a later release"
     else:
@@ -412,12 +418,13 @@ async def test_a_bwrap_that_can_not_forbid_user_namespaces_is_reported(
     monkeypatch.setattr(
         "cellhouse.sandbox.bubblewrap.find_bwrap", lambda: bwrap.Bwrap(real.path, (0, 7, 0), False)
     )
+    monkeypatch.setattr("cellhouse.sandbox.bubblewrap.this_filter", lambda: None)
     made = create_sandbox("bubblewrap", spec(tmp_path / "state"))
     assert isinstance(made, BubblewrapSandbox)
     async with made:
         user = next(layer for layer in made.report.layers if layer.name == "user")
         assert "further ones inside are possible" in user.detail
-        # Root in one of its own, it still can't uncover what the walls cover.
+        # Without the filter of system calls: root in one of its own, it still can't uncover what the walls cover.
         code = """
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
@@ -428,3 +435,67 @@ assert libc.mount(None, b"/usr", None, 32 | 4096, None) != 0
 """
         done = await run_python(made, code)
         assert done.how.exit_status == 0, done.err
+
+
+async def test_a_machine_that_there_is_no_filter_for_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cellhouse.sandbox.bubblewrap.this_filter", lambda: None)
+    made = create_sandbox("bubblewrap", spec(tmp_path / "one"))
+    assert isinstance(made, BubblewrapSandbox)
+    async with made:
+        layer = next(layer for layer in made.report.layers if layer.name == "seccomp")
+        assert (layer.status, "only for x86_64, aarch64" in layer.detail) == ("absent", True)
+    required = create_sandbox("bubblewrap", spec(tmp_path / "two", required_layers=("seccomp",)))
+    with pytest.raises(FailedPrecondition, match=r"'seccomp' can't be had.*only for x86_64"):
+        await required.start()
+
+
+async def test_a_bwrap_that_leaves_the_filter_out_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = bwrap.find_bwrap()
+    # Takes the two words out of its arguments, wherever they stand.
+    text = f"""
+for word do
+    shift
+    case "$word" in
+        --seccomp) skip=1 ;;
+        *) if [ -n "$skip" ]; then skip=; else set -- "$@" "$word"; fi ;;
+    esac
+done
+exec {real.path} "$@"
+"""
+    lax = script(tmp_path / "bwrap", text)
+    monkeypatch.setattr(
+        "cellhouse.sandbox.bubblewrap.find_bwrap",
+        lambda: bwrap.Bwrap(lax, real.version, real.disables_userns),
+    )
+    with pytest.raises(FailedPrecondition, match="Seccomp 0 instead of 2"):
+        await create_sandbox("bubblewrap", spec(tmp_path / "state")).start()
+
+
+async def test_what_is_started_inside_inherits_nothing(walls: SupervisedSandbox) -> None:
+    done = await run_python(
+        walls, "import os; print(sorted(os.listdir('/proc/self/fd')), sorted(os.environ))"
+    )
+    # 3 is the listing itself.
+    variables = ["CELLHOUSE_PROCESS", "HOME", "LANG", "PATH", "TMPDIR"]
+    assert done.out == f"{['0', '1', '2', '3']} {variables}\n"
+    done = await run(walls, "/bin/sh", "-c", "ulimit -Sc; ulimit -Hc")
+    assert done.out.split() == ["0", "0"]
+
+
+async def test_what_bwrap_gives_no_size_can_not_be_written(walls: SupervisedSandbox) -> None:
+    code = """
+import os
+for path in ("/", "/dev"):
+    assert os.statvfs(path).f_flag & os.ST_RDONLY, path
+    try:
+        open(os.path.join(path, "x"), "w")
+    except OSError:
+        continue
+    print(path)
+"""
+    done = await run_python(walls, code)
+    assert (done.out, done.how.exit_status) == ("", 0), done.err

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import platform
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from cellhouse.sandbox.base import ABSENT, IN_FORCE, SandboxSpec, make_private, 
 from cellhouse.sandbox.bwrap import LEVEL, Bwrap, find_bwrap, remedy_for
 from cellhouse.sandbox.launcher import Launch, Launcher
 from cellhouse.sandbox.pidfd import parent_of
+from cellhouse.sandbox.seccomp import MACHINES, Filter, this_filter
 from cellhouse.sandbox.supervised import SupervisedSandbox
 
 CONTENT: Final = "/content"
@@ -56,6 +58,39 @@ ETC_OWN: Final = {
 }
 
 
+# Readable for all, and of no use to code but to learn about the host: where its kernel lies, who uses it, how it was
+# started, and the counters that tell of a neighbour's keystrokes.
+PROC_MASKED: Final = frozenset(
+    (
+        "acpi",
+        "asound",
+        "cmdline",
+        "config.gz",
+        "driver",
+        "interrupts",
+        "iomem",
+        "ioports",
+        "kallsyms",
+        "key-users",
+        "keys",
+        "latency_stats",
+        "locks",
+        "modules",
+        "mtrr",
+        "sched_debug",
+        "scsi",
+        "timer_stats",
+    )
+)
+
+# What the supervisor's status must show, before the report says that it is so.
+HELD: Final = {
+    "NoNewPrivs": "1",
+    **dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), "0000000000000000"),
+}
+FILTERED: Final = {"Seccomp": "2"}
+
+
 class BubblewrapSandbox(SupervisedSandbox):
     """Isolation "bubblewrap"."""
 
@@ -64,6 +99,7 @@ class BubblewrapSandbox(SupervisedSandbox):
     def __init__(self, spec: SandboxSpec) -> None:
         super().__init__(spec)
         self._bwrap: Bwrap | None = None
+        self._filter: Filter | None = this_filter()
 
     async def prepare(self, control: int) -> Launch:
         self._bwrap = await asyncio.to_thread(find_bwrap)
@@ -74,6 +110,7 @@ class BubblewrapSandbox(SupervisedSandbox):
                 str(self._bwrap.path),
                 *self._bwrap.confinement,
                 *self._mounts(descriptors),
+                *self._system_calls(descriptors),
                 "--chdir",
                 CONTENT,
                 "--",
@@ -99,7 +136,8 @@ class BubblewrapSandbox(SupervisedSandbox):
             yield from _as_found(Path("/", name))
         yield from ("--proc", "/proc")
         yield from proc_mounts()
-        # Every tmpfs is half of the memory unless a size stands before it.
+        # Every tmpfs is half of the memory unless a size stands before it. bwrap sizes neither that of /dev nor the root,
+        # so nothing can be written to them from the start.
         yield from ("--dev", "/dev", "--size", str(sizes.shm), "--tmpfs", "/dev/shm", "--remount-ro", "/dev")
         for path, size in (("/tmp", sizes.tmp), ("/home", sizes.home), ("/run", sizes.run)):
             yield from ("--size", str(size), "--tmpfs", path)
@@ -109,6 +147,11 @@ class BubblewrapSandbox(SupervisedSandbox):
         yield from ("--ro-bind", str(self.spec.supervisor.parent), SUPERVISOR_DIR)
         yield from ("--bind", str(self.content), CONTENT, "--bind", str(self.runtime_dir), RUNTIME_DIR)
         yield from ("--remount-ro", "/")
+
+    def _system_calls(self, descriptors: list[int]) -> Iterator[str]:
+        if self._filter is not None:
+            descriptors.append(self._filter.open())
+            yield from ("--seccomp", str(descriptors[-1]))
 
     def _etc(self, descriptors: list[int]) -> Iterator[str]:
         for name, text in ETC_OWN.items():
@@ -176,6 +219,7 @@ class BubblewrapSandbox(SupervisedSandbox):
     def describe(self) -> Isolation:
         uid = os.geteuid()
         assert self._bwrap is not None
+        self._check_held()
         nested = (
             "no further ones inside"
             if self._bwrap.disables_userns
@@ -187,7 +231,11 @@ class BubblewrapSandbox(SupervisedSandbox):
             ("pid", IN_FORCE, "own process namespace, which ends as a whole"),
             ("network", IN_FORCE, "own network namespace with nothing but its loopback"),
             ("user", IN_FORCE, f"own user namespace without capabilities; {nested}"),
-            ("ipc", IN_FORCE, "own IPC, UTS and, where the kernel has them, cgroup namespaces"),
+            (
+                "ipc",
+                IN_FORCE,
+                f"own IPC and UTS {'and cgroup ' if has_cgroup_namespaces() else ''}namespaces",
+            ),
             (
                 "uid",
                 ABSENT,
@@ -195,7 +243,7 @@ class BubblewrapSandbox(SupervisedSandbox):
                 if uid == 0
                 else f"shared host uid {uid}, that of the service; a uid per runtime {later}",
             ),
-            ("seccomp", ABSENT, later),
+            ("seccomp", *self._described_filter()),
             ("landlock", ABSENT, "round each session of the native kernel, no other"),
             ("limits", ABSENT, later),
         )
@@ -205,6 +253,35 @@ class BubblewrapSandbox(SupervisedSandbox):
                 IsolationLayer(name=name, status=status, detail=detail) for name, status, detail in held
             ),
         )
+
+    def _described_filter(self) -> tuple[str, str]:
+        if self._filter is None:
+            return (
+                ABSENT,
+                f"no filter of system calls can be made for {platform.machine()}, only for {', '.join(MACHINES)}",
+            )
+        detail = f"system calls filtered for {self._filter.machine}, foreign architectures killed"
+        return IN_FORCE, f"{detail}; filter sha256:{self._filter.digest}"
+
+    def _check_held(self) -> None:
+        """FailedPrecondition where the kernel of the host says of the supervisor that it is held less than is claimed."""
+        wanted = HELD if self._filter is None else HELD | FILTERED
+        if not self._init_pid:
+            return  # it has ended, and the sandbox with it
+        try:
+            status = Path(f"/proc/{self._init_pid}/status").read_text()
+        except OSError:
+            return  # likewise
+        found = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+        if found.get("State", "Z")[0] in "ZX":
+            return  # likewise, though nobody has waited for it yet
+        for name, value in wanted.items():
+            if name in found and found[name] != value:
+                raise unavailable(
+                    f"isolation {self.level!r}: {self._bwrap} started the supervisor with {name} {found[name]} instead of "
+                    f"{value}; take another bwrap",
+                    level=self.level,
+                )
 
     def environment(self) -> dict[str, str]:
         return {
@@ -271,11 +348,16 @@ def links_on_the_way(path: Path) -> Iterator[tuple[Path, str]]:
             return
 
 
+def has_cgroup_namespaces() -> bool:
+    """Whether bwrap, which leaves them out where the kernel has none, has made one."""
+    return Path("/proc/self/ns/cgroup").exists()
+
+
 def proc_mounts() -> Iterator[str]:
     """What of a fresh /proc is not the sandbox's to write or to read, though its uid may be the host's root.
 
-    Whatever can be written is made read-only, whatever only root may read is covered. Asked of the host's /proc, so
-    that a file that a later kernel brings is dealt with by its mode.
+    Whatever can be written is made read-only, whatever only root may read or is named above is covered. Asked of the
+    host's /proc, so that a file that a later kernel brings is dealt with by its mode.
     """
     for entry in sorted(Path("/proc").iterdir()):
         if entry.name.isdigit() or entry.is_symlink():
@@ -285,8 +367,11 @@ def proc_mounts() -> Iterator[str]:
         except OSError:
             continue
         if stat.S_ISDIR(mode):
-            yield from ("--ro-bind", str(entry), str(entry))
-        elif not mode & 0o004:
+            if entry.name in PROC_MASKED:
+                yield from ("--size", "4096", "--tmpfs", str(entry), "--remount-ro", str(entry))
+            else:
+                yield from ("--ro-bind", str(entry), str(entry))
+        elif not mode & 0o004 or entry.name in PROC_MASKED:
             yield from ("--ro-bind", "/dev/null", str(entry))
         elif mode & 0o222:
             yield from ("--ro-bind", str(entry), str(entry))

