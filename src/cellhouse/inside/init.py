@@ -1,6 +1,7 @@
 """First process of a sandbox: starts what the service asks for, explains its end, leaves nothing alive behind.
 
-Run as ``python -I -S init.py FD``, where FD is one end of a SOCK_SEQPACKET socketpair. One datagram is one JSON object
+Run as ``python -I -S init.py FD [LIMITS]``, where FD is one end of a SOCK_SEQPACKET socketpair, and LIMITS are such as
+``nofile=1024,fsize=4294967296,nproc=256``: it takes them on, and so does everything that it starts. One datagram is one JSON object
 (at most 64 KiB), with descriptors as SCM_RIGHTS. The service asks::
 
     {"type": "spawn", "id": ..., "argv": [...], "env": {...}, "cwd": ...}    + the write ends of stdout and stderr,
@@ -382,6 +383,14 @@ class Init:
                 self.serve()
 
 
+def take_on(limits: str) -> None:
+    """Limits that all below this process inherit, and cannot raise again. OSError or ValueError where one can't be had."""
+    for entry in filter(None, limits.split(",")):
+        name, _, value = entry.partition("=")
+        kind: int = getattr(resource, "RLIMIT_" + name.upper())
+        resource.setrlimit(kind, (int(value), int(value)))
+
+
 def on_child(number: int, frame: FrameType | None) -> None:
     """Only there so that the wakeup descriptor is written to."""
 
@@ -400,6 +409,7 @@ def main() -> None:
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     # A core file in the working directory would be taken for one that the code made.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    take_on(sys.argv[2] if len(sys.argv) > 2 else "")
     init = Init(control)
     signal.set_wakeup_fd(init.waker, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, on_child)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from cellhouse.model import CallReason, FailedPrecondition, Isolation
+from cellhouse.model import CallReason, FailedPrecondition, Isolation, LimitReport, WallLimits
 from cellhouse.sandbox.process import SandboxProcess
 
 INSIDE_DIR: Final = Path(__file__).resolve().parent.parent / "inside"  # what runs in the sandbox
@@ -63,7 +63,7 @@ class SandboxSpec:
     `python` runs the supervisor, and its directory comes first in the PATH inside. `read_only` are host directories
     that are seen inside under their own names: an environment's prefix and its base prefix.
     `required_layers` are names of LAYERS that must be in force; where one can't be had here, `start` fails and says
-    so, instead of falling back to less.
+    so, instead of falling back to less. `limits` are what all that runs inside may use together; None is no limit at all.
     """
 
     state: Path
@@ -71,6 +71,7 @@ class SandboxSpec:
     read_only: tuple[Path, ...] = ()
     required_layers: tuple[str, ...] = ()
     tmpfs: TmpfsSizes = field(default_factory=TmpfsSizes)
+    limits: WallLimits | None = None
     supervisor: Path = INSIDE_DIR / "init.py"
 
 
@@ -90,6 +91,11 @@ class Sandbox(Protocol):
     @property
     def report(self) -> Isolation:
         """Layer by layer what is in force. Read by the runtime after `start`, and shown to whoever asks."""
+        ...
+
+    @property
+    def limits(self) -> tuple[LimitReport, ...]:
+        """Each limit, and how it is held, from `start` on; none where the spec has no limits."""
         ...
 
     @property

@@ -95,6 +95,7 @@ class BubblewrapSandbox(SupervisedSandbox):
     """Isolation "bubblewrap"."""
 
     level = LEVEL
+    own_users = True
 
     def __init__(self, spec: SandboxSpec) -> None:
         super().__init__(spec)

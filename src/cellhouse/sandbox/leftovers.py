@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from cellhouse.files import HostileDir
+from cellhouse.sandbox.limits.leftovers import remove_limit_leftovers
 
 RUN: Final = "run"  # the runtime directory, or a link to it where its own path is too long
 HOME: Final = "home"
@@ -52,7 +53,10 @@ def _is_ours(path: Path) -> bool:
 def remove_leftovers(state: Path) -> None:
     """Remove all that a sandbox made in its state directory, except `content`; for when its service is dead.
 
+    Where /content had a disk of its own, what is on it becomes the directory `content`. OSError where it can't.
+
     Its processes need no looking for: they end with their service. Blocks for as long as there are files to remove.
     """
     for name in (RUN, HOME, TMP):
         remove(state / name)
+    remove_limit_leftovers(state)

@@ -25,6 +25,7 @@ class NoneSandbox(SupervisedSandbox):
     """Isolation "none". What it does keep: a private directory, a small environment, and that nothing lives on."""
 
     level = "none"
+    own_users = False
 
     def __init__(self, spec: SandboxSpec) -> None:
         super().__init__(spec)

@@ -2,9 +2,11 @@
 
 import asyncio
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Final
 
+from cellhouse.model import LimitHit
 from cellhouse.sandbox.pidfd import has_ended, send_signal
 from cellhouse.sandbox.usage import ProcessUsage, cpu_seconds, usage
 
@@ -18,13 +20,14 @@ class ProcessExit:
     """How a process ended: by exit, by a signal, or (both None) in a way that could not be learnt.
 
     `cpu_seconds` and `peak_memory_bytes` include the children it waited for (the peak is that of the largest one
-    process); None where not measured.
+    process); None where not measured. `limit_hit` is the limit that it was ended by, if it was one.
     """
 
     exit_status: int | None = None
     signal: int | None = None
     cpu_seconds: float | None = None
     peak_memory_bytes: int | None = None
+    limit_hit: LimitHit | None = None
 
 
 UNKNOWN_EXIT: Final = ProcessExit()
@@ -41,6 +44,9 @@ class SandboxProcess:
         self.pid = pid
         self.stdout_fd = stdout_fd
         self.stderr_fd = stderr_fd
+        # Set by who keeps the limits: asked at the end, and told when nothing is being asked of the process.
+        self.judge: Callable[[ProcessExit], LimitHit | None] = lambda _: None
+        self.at_rest: Callable[[], None] = lambda: None
         self._pidfd = pidfd
         self._loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[ProcessExit] = self._loop.create_future()
@@ -69,6 +75,7 @@ class SandboxProcess:
         if self._ended or not self.pid:
             return None
         found = cpu_seconds(self.pid)
+        self.at_rest()  # this is asked between executions
         return None if has_ended(self._pidfd) else found
 
     async def wait(self) -> ProcessExit:
@@ -103,4 +110,5 @@ class SandboxProcess:
         if self._waiting is not None:
             self._waiting.cancel()
         if not self.exited.done():
-            self.exited.set_result(self._explanation or UNKNOWN_EXIT)
+            how = self._explanation or UNKNOWN_EXIT
+            self.exited.set_result(replace(how, limit_hit=self.judge(how)))

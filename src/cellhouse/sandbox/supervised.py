@@ -10,8 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from cellhouse.model import FailedPrecondition, Internal, InvalidArgument, Isolation
+from cellhouse.model import (
+    Enforcement,
+    FailedPrecondition,
+    Internal,
+    InvalidArgument,
+    Isolation,
+    IsolationLayer,
+    LimitReport,
+)
 from cellhouse.sandbox.base import (
+    ABSENT,
+    IN_FORCE,
     SandboxGone,
     SandboxLoss,
     SandboxSpec,
@@ -23,6 +33,7 @@ from cellhouse.sandbox.base import (
 from cellhouse.sandbox.channel import Channel, ChannelClosed, discard
 from cellhouse.sandbox.launcher import Launch, Launcher
 from cellhouse.sandbox.leftovers import RUN, remove_leftovers
+from cellhouse.sandbox.limits import LimitKeeper
 from cellhouse.sandbox.pidfd import has_ended, parent_of, pid_of, send_signal
 from cellhouse.sandbox.process import SandboxProcess
 from cellhouse.sandbox.protocol import (
@@ -56,6 +67,8 @@ class SupervisedSandbox(ABC):
     """A `Sandbox` but for its walls: a backend says how the supervisor is started and what is in force."""
 
     level: str
+    own_users: bool
+    """Whether what runs inside is in a user namespace of its own, without capabilities."""
 
     def __init__(self, spec: SandboxSpec) -> None:
         self.spec = spec
@@ -64,6 +77,7 @@ class SupervisedSandbox(ABC):
         # Begins the mark of every process of this sandbox, and of no other's.
         self.mark = secrets.token_hex(8)
         self._report: Isolation | None = None
+        self._keeper: LimitKeeper | None = None
         self._lost: asyncio.Future[SandboxLoss] | None = None
         self._ready: asyncio.Future[None] | None = None
         self._channel: Channel | None = None
@@ -124,6 +138,10 @@ class SupervisedSandbox(ABC):
         return self._report
 
     @property
+    def limits(self) -> tuple[LimitReport, ...]:
+        return self._keeper.reports if self._keeper is not None else ()
+
+    @property
     def lost(self) -> asyncio.Future[SandboxLoss]:
         if self._lost is None:
             raise SandboxGone("the sandbox has not been started, so it can't be lost")
@@ -151,8 +169,10 @@ class SupervisedSandbox(ABC):
                     f"its supervisor, run by {self.spec.python}, was not there after {START_SECONDS:g} s"
                 )
                 raise self._start_error(loss, launcher.said()) from None
-            self._report = self.describe()
+            self._report = self._with_limits(self.describe())
             require_layers(self.spec, self._report)
+            if self._keeper is not None:
+                self._keeper.begin(launcher.pid, self._init_pid)
         except BaseException as error:
             closed_meanwhile = isinstance(error, OSError) and self._is_closing()
             await self.close()
@@ -161,6 +181,17 @@ class SupervisedSandbox(ABC):
             if closed_meanwhile:  # what it was making was taken away under it
                 raise SandboxGone("the sandbox was closed while it started") from error
             raise
+
+    def _with_limits(self, report: Isolation) -> Isolation:
+        """A backend's report, with what is known of the limits."""
+        if self._keeper is None:
+            return report
+        held = self._keeper.reports
+        text = ", ".join(f"{each.name} {each.enforcement}" for each in held)
+        status = ABSENT if any(each.enforcement is Enforcement.NONE for each in held) else IN_FORCE
+        layer = IsolationLayer(name="limits", status=status, detail=text)
+        layers = tuple(layer if each.name == layer.name else each for each in report.layers)
+        return Isolation(level=report.level, layers=layers)
 
     def _is_closing(self) -> bool:
         return self._closing is not None
@@ -171,6 +202,7 @@ class SupervisedSandbox(ABC):
         self._channel, theirs = Channel.pair()
         with theirs:
             launch = await self.prepare(theirs.fileno())
+            await self._limit(launch)
             if self._closing is not None:
                 for descriptor in launch.descriptors:
                     os.close(descriptor)
@@ -184,6 +216,20 @@ class SupervisedSandbox(ABC):
                 ) from error
         asyncio.get_running_loop().add_reader(self._channel.fileno(), self._on_message)
         return self._launcher
+
+    async def _limit(self, launch: Launch) -> None:
+        if self.spec.limits is None:
+            return
+        try:
+            self._keeper = LimitKeeper(
+                self.spec.limits, state=self.spec.state, content=self.content, own_users=self.own_users
+            )
+            await self._keeper.prepare()
+        except BaseException:
+            for descriptor in launch.descriptors:
+                os.close(descriptor)
+            raise
+        launch.argv = self._keeper.wrap(launch.argv)
 
     async def spawn(
         self,
@@ -354,6 +400,8 @@ class SupervisedSandbox(ABC):
             stderr_fd=-1 if abandoned else request.stderr_fd,
         )
         self._processes[process_id] = process
+        if self._keeper is not None:
+            self._keeper.take(process)
         process.exited.add_done_callback(lambda _: self._forget(process_id))
         if abandoned:
             process.signal(signal.SIGKILL, group=True)
@@ -450,6 +498,8 @@ class SupervisedSandbox(ABC):
                 self._init_pidfd = -1
             if self._lost is not None:
                 self._lost.cancel()
+            if self._keeper is not None:
+                await self._keeper.close()
         await self.clean()
 
     async def _await_end(self) -> None:

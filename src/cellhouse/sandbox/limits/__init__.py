@@ -1,0 +1,7 @@
+"""What holds a sandbox to its limits: cgroups where they can be had, rlimits, a disk of its own, a watcher outside."""
+
+from cellhouse.sandbox.limits.keeper import LimitKeeper
+from cellhouse.sandbox.limits.leftovers import remove_limit_leftovers
+from cellhouse.sandbox.limits.machine import Machine, fit
+
+__all__ = ["LimitKeeper", "Machine", "fit", "remove_limit_leftovers"]

@@ -1,0 +1,151 @@
+"""What can hold limits: a group of processes with limits on them all, and a seat in it for each session."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from cellhouse.model import LimitName, WallLimits
+
+PREFIX: Final = "cellhouse-"
+"""Begins the name of every group that is made here."""
+
+
+class GroupUnavailable(Exception):
+    """There can be no group here; the message says why, as the end of a sentence."""
+
+
+class Seat(Protocol):
+    """The place of one process and its descendants within a group."""
+
+    def enter(self, pid: int) -> None:
+        """Have the process counted here from now on. OSError where it can't be, as when it has ended."""
+
+    def kills(self) -> int:
+        """How many processes of this seat the kernel of the host has ended for the want of memory."""
+
+    def leave(self) -> None:
+        """Nobody sits here any more."""
+
+
+class Group(Protocol):
+    """The limits on all processes of one sandbox. Its processes have ended when it is closed."""
+
+    @property
+    def held(self) -> frozenset[LimitName]:
+        """What it holds, exactly."""
+
+    @property
+    def entrances(self) -> tuple[Path, ...]:
+        """The files into which a process writes "0" to go in."""
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """What there is to remove, each with its seats."""
+
+    @property
+    def name(self) -> str:
+        """What holds, for people."""
+
+    def seat(self, name: str) -> Seat: ...
+
+    def kills(self) -> int:
+        """As of a seat, for what sits in none."""
+
+    def peak(self) -> int | None:
+        """The most memory that all together have had, in bytes."""
+
+    def close(self) -> bool:
+        """Remove it; whether it is gone. To be asked again where somebody was still in it."""
+
+
+class GroupMaker(Protocol):
+    """An adapter: makes groups of one kind."""
+
+    def __call__(self, name: str, limits: WallLimits) -> Group:
+        """GroupUnavailable where not even one limit can be held; nothing is left behind then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """Where a hierarchy of groups is seen, and which part of it."""
+
+    root: str
+    point: Path
+    kind: str
+    options: frozenset[str]
+
+
+def mounts(process: Path) -> list[Mount]:
+    """Every hierarchy that is mounted, from /proc/self or a tree that looks like it."""
+    found = []
+    for line in (process / "mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        fields = line.split()
+        try:
+            dash = fields.index("-", 6)
+            kind, options = fields[dash + 1], frozenset(fields[dash + 3].split(","))
+        except (ValueError, IndexError):
+            continue
+        if kind in ("cgroup", "cgroup2"):
+            found.append(Mount(_plain(fields[3]), Path(_plain(fields[4])), kind, options))
+    return found
+
+
+def own_path(process: Path, controller: str) -> str | None:
+    """Which group this process is in, in the hierarchy of a controller ("" for that of version 2)."""
+    for line in (process / "cgroup").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        _, names, path = line.split(":", 2)
+        if controller in names.split(","):
+            return path
+    return None
+
+
+def below(mount: Mount, path: str) -> Path:
+    """The directory of a group. GroupUnavailable where it lies outside of what is mounted."""
+    inside = os.path.relpath(path, mount.root)
+    if inside.startswith(".."):
+        raise GroupUnavailable(f"the group {path} of this process can't be seen in {mount.point}")
+    return mount.point / inside
+
+
+def write(path: Path, text: str) -> None:
+    # Not by a new file: in a group there is only what the kernel has put there.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+def read_number(path: Path, key: str = "") -> int | None:
+    """The number in a file, or the one behind a key; None where there is none."""
+    try:
+        text = path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return None
+    for line in text.splitlines():
+        word, _, value = line.rpartition(" ")
+        if word == key and value.isdigit():
+            return int(value)
+    return None
+
+
+def remove_group(directory: Path) -> bool:
+    """Remove a group with its seats; whether it is gone. The kernel of the host refuses it while somebody sits there."""
+    try:
+        for entry in list(os.scandir(directory)):
+            if entry.is_dir(follow_symlinks=False):
+                remove_group(Path(entry.path))
+        directory.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _plain(text: str) -> str:
+    """A path of mountinfo, in which white space is written in octal."""
+    for code in (r"\040", r"\011", r"\012", r"\134"):
+        text = text.replace(code, chr(int(code[1:], 8)))
+    return text

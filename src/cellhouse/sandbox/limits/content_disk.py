@@ -1,0 +1,108 @@
+"""A disk of its own for /content: an ext4 in a file, mounted in its place while the sandbox lives. Needs root."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from cellhouse.files import HostileDir
+
+IMAGE: Final = "content.img"
+CONTENT: Final = "content"
+OUT: Final = "content.out"
+PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
+SECONDS: Final = 60.0
+COPY_SECONDS: Final = 3600.0
+SAID_CHARS: Final = 500
+
+
+class DiskUnavailable(Exception):
+    """/content can't have a disk of its own; the message says why, as the end of a sentence."""
+
+
+def mount_disk(state: Path, size: int) -> None:
+    """Mount an empty disk of `size` bytes over <state>/content. DiskUnavailable; nothing is left then."""
+    if os.geteuid() != 0:
+        raise DiskUnavailable("only root can mount a disk")
+    image, content = state / IMAGE, state / CONTENT
+    if any(content.iterdir()):
+        raise DiskUnavailable("/content is not empty")
+    try:
+        with image.open("xb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.truncate(size)
+        _run(
+            "mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal,^resize_inode",
+            "-E", "lazy_itable_init=1,nodiscard", str(image),
+        )  # fmt: skip
+        _mount(image, content)
+        (content / "lost+found").rmdir()
+        content.chmod(0o700)
+    except (OSError, DiskUnavailable) as error:
+        _unmount(content)
+        image.unlink(missing_ok=True)
+        raise DiskUnavailable(str(error)) from error
+
+
+def settle_disk(state: Path) -> None:
+    """What is on the disk becomes the directory <state>/content, and the disk is no more. Nothing where there is none.
+
+    All that could write to it has ended. Whatever it finds of an earlier try that was broken off is put in order.
+    OSError where it can't be: then all that was written is still in the image.
+    """
+    image, content, out = state / IMAGE, state / CONTENT, state / OUT
+    if not image.exists():
+        return
+    try:
+        content.mkdir(mode=0o700, exist_ok=True)
+        if not os.path.ismount(content):  # not since a restart of the machine, say
+            _mount(image, content)
+        _clear(out)
+        out.mkdir(mode=0o700)
+        # By the program, and to the end: links stay links, holes holes, and no name is too odd.
+        _run("cp", "-a", "--sparse=always", "-x", "-T", "--", str(content), str(out), seconds=COPY_SECONDS)
+    except DiskUnavailable as error:
+        raise OSError(f"what is in /content can't be taken off its disk {image}: {error}") from error
+    _unmount(content)
+    content.rmdir()
+    out.rename(content)
+    image.unlink()
+
+
+def _mount(image: Path, content: Path) -> None:
+    _run("mount", "-t", "ext4", "-o", "loop,nosuid,nodev,noatime", str(image), str(content))
+
+
+def _unmount(content: Path) -> None:
+    while os.path.ismount(content):
+        # Lazily: somebody may still read there. The loop device goes with the last of them.
+        _run("umount", "-l", str(content))
+
+
+def _clear(path: Path) -> None:
+    if path.is_dir():
+        with HostileDir.open(path) as held:
+            while held.clear():
+                pass
+        path.rmdir()
+
+
+def _run(program: str, *arguments: str, seconds: float = SECONDS) -> None:
+    found = shutil.which(program, path=PATH)
+    if found is None:
+        raise DiskUnavailable(f"there is no {program} here; install it")
+    try:
+        done = subprocess.run(
+            [found, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={"PATH": PATH, "LC_ALL": "C"},
+            timeout=seconds,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DiskUnavailable(f"{program}: {error}") from error
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip()[-SAID_CHARS:]
+        raise DiskUnavailable(f"{program} failed: {said or done.returncode}")

@@ -1,0 +1,266 @@
+"""The limits of one sandbox: decides what holds each, has it in force before anything runs, and knows what it ended."""
+
+import asyncio
+import secrets
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, get_args
+
+from cellhouse.model import (
+    CallReason,
+    Enforcement,
+    FailedPrecondition,
+    LimitHit,
+    LimitName,
+    LimitReport,
+    WallLimits,
+)
+from cellhouse.sandbox.limits import rlimits
+from cellhouse.sandbox.limits.base import PREFIX, Group, GroupMaker, GroupUnavailable, Seat
+from cellhouse.sandbox.limits.census import is_dying
+from cellhouse.sandbox.limits.cgroup_v1 import GroupV1
+from cellhouse.sandbox.limits.cgroup_v2 import GroupV2
+from cellhouse.sandbox.limits.content_disk import DiskUnavailable, mount_disk
+from cellhouse.sandbox.limits.disk_use import can_measure
+from cellhouse.sandbox.limits.leftovers import note_groups
+from cellhouse.sandbox.limits.machine import Machine, fit
+from cellhouse.sandbox.limits.watchdog import Watchdog
+from cellhouse.sandbox.process import ProcessExit, SandboxProcess
+
+NAMES: Final[tuple[LimitName, ...]] = get_args(LimitName)
+# Goes into every group by itself, before there is anything of it that could stay outside.
+ENTER: Final = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec "$@"'
+WATCHER: Final = "by a watcher outside, four times a second"
+REMOVE_ROUNDS: Final = 100
+REMOVE_SECONDS: Final = 0.01
+REMEDIES: Final[dict[LimitName, str]] = {
+    "memory": "run the service as root, or in a cgroup that is delegated to it with the memory controller",
+    "cpus": "run the service as root, or in a cgroup that is delegated to it with the cpu controller",
+    "processes": "run the service as root, or in a cgroup that is delegated to it with the pids controller",
+    "content": "run the service as root where loop devices and mkfs.ext4 can be had",
+    "openFiles": "ask for isolation 'bubblewrap'",
+    "fileSize": "ask for isolation 'bubblewrap'",
+}
+
+
+@dataclass(slots=True)
+class _Place:
+    """A process, the seat it is in (none where it did not get in), and how many had been killed there at the last look."""
+
+    process: SandboxProcess
+    seat: Seat | None
+    kills: int
+    ended: LimitHit | None = None
+
+
+class LimitKeeper:
+    """Used by the sandbox: `prepare`, then `wrap` the command, `begin` once it runs, `take` each process, `close`."""
+
+    def __init__(
+        self,
+        limits: WallLimits,
+        *,
+        state: Path,
+        content: Path,
+        own_users: bool,
+        makers: Sequence[GroupMaker] = (GroupV2, GroupV1),
+    ) -> None:
+        """`own_users` says whether what runs is in a user namespace of its own."""
+        self.limits = fit(limits, Machine.here(state))
+        self._state, self._content = state, content
+        self._own_users, self._makers = own_users, makers
+        self._group: Group | None = None
+        self._reports: dict[LimitName, LimitReport] = {}
+        self._watchdog: Watchdog | None = None
+        self._places: dict[SandboxProcess, _Place] = {}
+        self._entering: set[asyncio.Future[None]] = set()
+        self._preparing: asyncio.Future[None] | None = None
+        self._seats = 0
+        self._main_kills = 0
+
+    @property
+    def reports(self) -> tuple[LimitReport, ...]:
+        """Each limit, as it is held."""
+        return tuple(self._reports[name] for name in NAMES if name in self._reports)
+
+    # Before anything runs.
+
+    async def prepare(self) -> None:
+        """Have everything in force. FailedPrecondition where what the caller named can't be held here."""
+        # Seen through also where nobody waits any more: `close` has to know what there is.
+        self._preparing = asyncio.ensure_future(asyncio.to_thread(self._prepare))
+        await asyncio.shield(self._preparing)
+
+    def _prepare(self) -> None:
+        no_group = self._make_group()
+        no_disk = ""
+        try:
+            mount_disk(self._state, self.limits.content)
+        except DiskUnavailable as error:
+            no_disk = str(error)
+        group = self._group.held if self._group is not None else frozenset()
+        by_process = rlimits.held(own_users=self._own_users)
+        for name in NAMES:
+            if name in group:
+                assert self._group is not None
+                self._report(name, Enforcement.EXACT, f"by {self._group.name}")
+            elif name in by_process:
+                self._report(name, Enforcement.EXACT, "by a limit that each process carries along")
+            elif name == "content":
+                self._report_content(no_disk)
+            elif name == "cpus" and self.limits.cpus >= Machine.here(self._state).cpus:
+                self._report(name, Enforcement.EXACT, "this machine has no more")
+            elif name in ("memory", "processes"):
+                self._report(name, Enforcement.WATCHED, f"{WATCHER}; no cgroup: {no_group}")
+            elif name == "cpus":
+                self._report(name, Enforcement.NONE, f"no cgroup: {no_group}")
+            else:
+                self._report(
+                    name, Enforcement.NONE, "the code could lift it, having a capability of the service's"
+                )
+        self._check_named()
+
+    def _make_group(self) -> str:
+        """Why there is none; empty where there is."""
+        why = []
+        for make in self._makers:
+            try:
+                self._group = make(f"{PREFIX}{secrets.token_hex(8)}", self.limits)
+            except GroupUnavailable as error:
+                why.append(str(error))
+            else:
+                note_groups(self._state, self._group.directories)
+                return ""
+        return "; ".join(why)
+
+    def _report_content(self, no_disk: str) -> None:
+        if not no_disk:
+            self._report(
+                "content", Enforcement.EXACT, "by a disk of its own, what the file system needs included"
+            )
+        elif can_measure():
+            self._report("content", Enforcement.WATCHED, f"{WATCHER}; no disk of its own: {no_disk}")
+        else:
+            self._report("content", Enforcement.NONE, f"no disk of its own: {no_disk}; no du to watch with")
+
+    def _report(self, name: LimitName, enforcement: Enforcement, detail: str) -> None:
+        value = self.limits.value(name)
+        self._reports[name] = LimitReport(name=name, value=value, enforcement=enforcement, detail=detail)
+
+    def _check_named(self) -> None:
+        for name in NAMES:
+            report = self._reports[name]
+            lacks = (
+                "held" if name in self.limits.named and report.enforcement is Enforcement.NONE
+                else "held exactly" if name in self.limits.exact and report.enforcement is not Enforcement.EXACT
+                else ""
+            )  # fmt: skip
+            if lacks:
+                raise FailedPrecondition(
+                    f"limits.{name} can't be {lacks} here ({report.detail}); {REMEDIES[name]}, or do not name it",
+                    reason=CallReason.LIMIT_UNAVAILABLE,
+                    metadata={"limit": name, "enforcement": report.enforcement.value},
+                )
+
+    def wrap(self, argv: Sequence[str]) -> list[str]:
+        """The command that starts the supervisor, within the limits, and with those for it to take on."""
+        processes = rlimits.counts_processes(own_users=self._own_users)
+        command = [*argv, rlimits.argument(self.limits, processes=processes)]
+        if self._group is None:
+            return command
+        return ["/bin/sh", "-c", ENTER, "sh", *map(str, self._group.entrances), "--", *command]
+
+    # While it lives.
+
+    def begin(self, launcher: int, supervisor: int) -> None:
+        watched = [r.name for r in self.reports if r.enforcement is Enforcement.WATCHED]
+        self._watchdog = Watchdog(
+            [name for name in NAMES if name in watched],
+            self.limits,
+            content=self._content,
+            sessions=lambda: {p.pid: p for p in self._places if p.pid and not p.exited.done()},
+            told=self._told,
+            at_tick=self._look,
+        )
+        self._watchdog.begin(launcher, supervisor)
+
+    def take(self, process: SandboxProcess) -> None:
+        """Answer for this process: whether it ends by a limit, and which."""
+        place = _Place(process, None, 0)
+        self._places[process] = place
+        process.judge = lambda how: self._judge(place, how)
+        process.at_rest = lambda: self._look_at(place)
+        process.exited.add_done_callback(lambda _: self._leave(place))
+        if self._group is None or "memory" not in self._group.held or not process.pid:
+            return
+        self._seats += 1
+        with suppress(OSError):  # it is counted with the rest then
+            seat = self._group.seat(f"s{self._seats}")
+            # It can take the kernel of the host some milliseconds, for which nobody has to wait.
+            entering = asyncio.get_running_loop().run_in_executor(None, self._enter, seat, process.pid)
+            self._entering.add(entering)
+            entering.add_done_callback(lambda done: self._entered(place, seat, done))
+
+    def _enter(self, seat: Seat, pid: int) -> None:
+        seat.enter(pid)
+
+    def _entered(self, place: _Place, seat: Seat, done: "asyncio.Future[None]") -> None:
+        self._entering.discard(done)
+        if done.cancelled() or done.exception() is not None or place.process.exited.done():
+            seat.leave()
+        else:
+            place.seat = seat
+
+    def _leave(self, place: _Place) -> None:
+        self._places.pop(place.process, None)
+        if place.seat is not None:
+            place.seat.leave()
+
+    def _told(self, process: SandboxProcess, hit: LimitHit) -> None:
+        if (place := self._places.get(process)) is not None:
+            place.ended = hit
+
+    def _look(self) -> None:
+        for place in list(self._places.values()):
+            if not is_dying(place.process.pid):
+                self._look_at(place)
+        if self._group is not None and not any(is_dying(p.pid) for p in self._places):
+            self._main_kills = self._group.kills()
+
+    def _look_at(self, place: _Place) -> None:
+        """Whom the kernel of the host has killed here before now was not this process, as long as that lives."""
+        if place.seat is not None and not is_dying(place.process.pid):
+            place.kills = place.seat.kills()
+
+    def _judge(self, place: _Place, how: ProcessExit) -> LimitHit | None:
+        """Which limit ended it, if one did: nothing else ends by SIGKILL, or in a way that can't be learnt, there."""
+        if how.exit_status is not None or how.signal not in (None, signal.SIGKILL):
+            return None
+        if place.ended is not None:
+            return place.ended
+        if self._group is None:
+            return None
+        killed = place.seat is not None and place.seat.kills() > place.kills
+        if place.seat is None and self._group.kills() > self._main_kills:
+            self._main_kills, killed = self._group.kills(), True
+        return LimitHit("memory", self.limits.memory, self._group.peak()) if killed else None
+
+    # The end.
+
+    async def close(self) -> None:
+        """All processes have ended. What is on the disk of /content is left to `remove_limit_leftovers`."""
+        if self._preparing is not None:
+            await asyncio.wait([self._preparing])
+            if not self._preparing.cancelled():
+                self._preparing.exception()  # told already, where anybody waited for it
+        if self._watchdog is not None:
+            await self._watchdog.close()
+        if self._entering:
+            await asyncio.wait(self._entering)
+        for _ in range(REMOVE_ROUNDS):
+            if self._group is None or self._group.close():
+                break
+            await asyncio.sleep(REMOVE_SECONDS)  # the last to end is not quite out yet
