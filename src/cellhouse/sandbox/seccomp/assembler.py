@@ -109,7 +109,7 @@ def _if_all(conditions: Sequence[Bits], then: _Code) -> _Code:
 
 def _test(condition: Bits, *, beyond: int) -> _Code:
     """Goes on with the next instruction where the condition holds, else skips `beyond` of them."""
-    code = [_Instruction(LOAD, ARGUMENTS_AT + 8 * condition.argument)]
+    code = [_Instruction(LOAD, ARGUMENTS_AT + 8 * condition.argument + 4 * condition.upper)]
     if condition.mask != 0xFFFFFFFF:
         code.append(_Instruction(AND, condition.mask))
     for left in reversed(range(len(condition.values))):

@@ -22,16 +22,18 @@ EXISTS_NOT: Final = errno.ENOSYS
 class Bits:
     """Holds where `argument & mask` is one of `values`; with `other`, where it is none of them.
 
-    `argument` counts from 0; of it the lower 32 bits are looked at.
+    `argument` counts from 0; of it the lower 32 bits are looked at, or the `upper` ones.
     """
 
     argument: int
     mask: int
     values: tuple[int, ...]
     other: bool = False
+    upper: bool = False
 
     def holds(self, arguments: tuple[int, ...]) -> bool:
-        return ((arguments[self.argument] & self.mask) in self.values) is not self.other
+        value = arguments[self.argument] >> 32 if self.upper else arguments[self.argument]
+        return ((value & self.mask) in self.values) is not self.other
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +61,21 @@ SET_ID: Final = 0o6000
 CREATES: Final = (
     0o100 | 0o20000000
 )  # O_CREAT, __O_TMPFILE: without either a mode is not looked at, and may be anything
+PRIO_USER, IOPRIO_WHO_USER = 2, 3
 PERSONALITY_NONE, PERSONALITY_QUERY = 0, 0xFFFFFFFF
 TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD = 0x5412, 0x541C, 0x541D, 0x5423
 
 
-def _any_of(argument: int, mask: int) -> Bits:
+def _any_of(argument: int, mask: int, *, upper: bool = False) -> Bits:
     """Any bit of the mask."""
-    return Bits(argument, mask, (0,), other=True)
+    return Bits(argument, mask, (0,), other=True, upper=upper)
 
+
+_LIMITS_WHY: Final = (
+    "a limit on CPU time kills whom it is put on, and the kernel asks for no more than the same uid; one's own are asked "
+    "for as process 0, and anybody's may be read"
+)
+_PRIORITY_WHY: Final = "another session, the zygote, the supervisor could be left without CPU time; one's own is asked for as process 0"
 
 _SET_ID_WHY: Final = (
     "a set-id file that the host sees in /content would lend its owner's rights to whoever runs it there"
@@ -94,6 +103,12 @@ RULES: Final = (
         errno.EPERM,
         "supervisor, zygote and other sessions share the uid; Landlock keeps them apart where it is there, this everywhere",
     ),
+    Rule("prlimit64", errno.EPERM, _LIMITS_WHY, (_any_of(0, ALL), _any_of(2, ALL))),
+    Rule("prlimit64", errno.EPERM, _LIMITS_WHY, (_any_of(0, ALL), _any_of(2, ALL, upper=True))),
+    Rule("sched_setparam sched_setscheduler sched_setattr", errno.EPERM, _PRIORITY_WHY, (_any_of(0, ALL),)),
+    Rule("setpriority ioprio_set", errno.EPERM, _PRIORITY_WHY, (_any_of(1, ALL),)),
+    Rule("setpriority", errno.EPERM, _PRIORITY_WHY, (Bits(0, ALL, (PRIO_USER,)),)),
+    Rule("ioprio_set", errno.EPERM, _PRIORITY_WHY, (Bits(0, ALL, (IOPRIO_WHO_USER,)),)),
     Rule(
         "personality",
         errno.EPERM,
