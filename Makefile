@@ -36,6 +36,9 @@ test-cases: setup-dev ## the shared cases: what a truthful runner must report
 test-versions: setup-dev ## the native kernel in every Python here, 3.9 to 3.14, with the oldest and the newest IPython
 	@$(PY) -m tests.inside.versions $(VERSIONS_ARGS)
 
+test-walls: setup-dev ## attacks: each fails inside the walls, as root-launched and as a plain user, and succeeds without them
+	$(PYTEST) tests/attacks $(PYTEST_ARGS)
+
 bench: setup-dev ## measurements: ratios against raw ipykernel, in one interleaved run
 	$(PY) -m bench $(BENCH_ARGS)
 
