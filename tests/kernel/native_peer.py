@@ -100,6 +100,7 @@ class Peer:
         header, self.start = self.request()
         assert header["type"] == "start"
         self.nonce = bytes.fromhex(self.start["nonce"])
+        os.close(self.descriptors.pop(0))  # memory for what is printed; this one prints by hand
         language = {"name": "python", "version": "3.11.0"}
         info = {
             "implementation": "peer",

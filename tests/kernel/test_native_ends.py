@@ -85,7 +85,7 @@ async def test_content_that_can_not_be_read_is_a_defect(natives: Natives) -> Non
     "forge",
     [
         "write(1, peer.marker(1 << 63, 0) + b'x')",
-        "write(2, peer.marker(0, 1 << 63) + b'x')",
+        "write(2, peer.marker(peer.epoch + 1, 1 << 63) + b'x')",
         "peer.socket.sendall(peer.frame('forged', {}, epoch=1 << 63, parent=parent))",
         "write(1, peer.marker(99, 0) + b'x'); write(2, peer.marker(98, 0) + b'y')",
     ],

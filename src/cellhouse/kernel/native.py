@@ -13,7 +13,8 @@ from cellhouse.kernel.base import KernelGone, KernelProcess, KernelStartFailed, 
 from cellhouse.kernel.frames import Frame, FrameDecoder, FrameError, pack
 from cellhouse.kernel.life import MAX_UNSENT_BYTES, START_SECONDS, KernelLife, kernel_info
 from cellhouse.kernel.outbox import Outbox, close_all
-from cellhouse.kernel.pairs import NAMES, Pair, Pipe
+from cellhouse.kernel.pairs import NAMES, STDERR, Pair, Pipe
+from cellhouse.kernel.printed import PrintedMemory
 from cellhouse.kernel.weave import NONCE_BYTES, Weave
 from cellhouse.messages import Message, RawText
 
@@ -77,6 +78,7 @@ class NativeKernel(KernelLife):
         self._progress = 0
         self._running = ""
         self._outbox: Outbox | None = None
+        self._printed: PrintedMemory | None = None
 
     # start
 
@@ -90,6 +92,7 @@ class NativeKernel(KernelLife):
         try:
             write_ends = stdout, stderr = self._new_pair()
             self._watch(await self._launch(theirs.fileno(), stdout, stderr))
+            self._printed = PrintedMemory()
         finally:
             theirs.close()
             close_all(write_ends)
@@ -100,7 +103,7 @@ class NativeKernel(KernelLife):
             "isolate": self._isolate,
         }
         try:
-            asked = self.send("shell", "start", content)
+            asked = self._start_frame(content)
         except KernelGone as error:
             await self._dying()
             raise KernelStartFailed(
@@ -118,6 +121,17 @@ class NativeKernel(KernelLife):
                     continue
                 case _:
                     await self._heard_at_start(item)
+
+    def _start_frame(self, content: Mapping[str, Any]) -> str:
+        """The first one brings the memory along."""
+        assert self._printed is not None
+        assert self._outbox is not None
+        asked = uuid.uuid4().hex
+        try:
+            self._outbox.send(pack("start", asked, content), (os.dup(self._printed.fd),))
+        except OSError as error:
+            raise KernelGone(f"kernel {self._name!r} takes nothing: {error}") from None
+        return asked
 
     def _new_pair(self) -> tuple[int, int]:
         """Make two pipes; the write ends, which are the caller's to close. Raises OSError."""
@@ -210,6 +224,9 @@ class NativeKernel(KernelLife):
             self._close_pipe(pipe)
             self._weave.end(pipe, self._loop.time())
             return 0
+        if pipe.stream == STDERR and self._weave.wants(pipe.pair.stdout):
+            # Whatever was written to stdout before these bytes stands there by now, and not before they were read.
+            self._read_pipe(pipe.pair.stdout)
         self._weave.text(pipe, data, self._loop.time())
         return len(data)
 
@@ -220,7 +237,7 @@ class NativeKernel(KernelLife):
         if self._weave.waits or not self._all_watched:
             self._read_what_may_be_read()
 
-    def _stdout_readable(self, pipe: Pipe) -> None:
+    def _pipe_readable(self, pipe: Pipe) -> None:
         count = self._read_pipe(pipe)
         if 0 < count < PACE_BYTES and self._loop.time() - pipe.read_at < PACE_SECONDS:
             # It comes in dribbles, each of which would wake this process: let some gather first.
@@ -234,13 +251,6 @@ class NativeKernel(KernelLife):
     def _rested(self, pipe: Pipe) -> None:
         pipe.resting = False
         self._read_what_may_be_read()
-
-    def _stderr_readable(self, pipe: Pipe) -> None:
-        # What was written to stdout before these bytes of stderr stands there by now.
-        before = pipe.pair.stdout
-        if before.fd >= 0 and self._weave.wants(before):
-            self._read_pipe(before)
-        self._stdout_readable(pipe)
 
     def _read_marks(self) -> None:
         """What a frame waits for was written before it was sent: one read empties a pipe."""
@@ -340,8 +350,7 @@ class NativeKernel(KernelLife):
     def _watch_pipe(self, pipe: Pipe, wanted: bool) -> None:
         pipe.watched = wanted
         if wanted:
-            readable = self._stderr_readable if pipe.stream else self._stdout_readable
-            self._loop.add_reader(pipe.fd, readable, pipe)
+            self._loop.add_reader(pipe.fd, self._pipe_readable, pipe)
         else:
             self._loop.remove_reader(pipe.fd)
 
@@ -364,6 +373,10 @@ class NativeKernel(KernelLife):
         while left > 0 and (count := self._read_socket()):
             left -= count
         self._weave.finish()
+        if self._printed is not None:
+            for pipe in self._pairs[-1].pipes:
+                if unsent := self._printed.left(pipe.stream, *self._weave.seen[pipe.stream]):
+                    self._text(pipe, unsent)
         self._let_go()
 
     def _drain_pipe(self, pipe: Pipe, left: int) -> None:
@@ -377,6 +390,8 @@ class NativeKernel(KernelLife):
         if self._timer is not None:
             self._timer.cancel()
         self._close_socket()
+        if self._printed is not None:
+            self._printed.close()
         for pair in self._pairs:
             for pipe in pair.pipes:
                 self._close_pipe(pipe)

@@ -2,7 +2,7 @@
 
 The kernel writes the same marker into both pipes before a frame that has a place among the text. A marker is
 `b"\\x00\\x01"`, the nonce, and two numbers: its epoch, and how many frames must have been handed on before the text
-behind it. Executed code can read the nonce and forge markers. So what waits is bounded in bytes and in time; where
+behind it. One of epoch 0 holds nobody up: its other number is that of the piece of text behind it. Executed code can read the nonce and forge markers. So what waits is bounded in bytes and in time; where
 something had to be let through, order is given up, and nothing waits for anything from then on.
 """
 
@@ -76,6 +76,8 @@ class Weave(Generic[LaneT, FrameT]):
         self._handed = 0
         self._held_at: float | None = None
         self.disordered = False
+        self.seen = [(0, 0), (0, 0)]
+        """By stream, the number of the last piece of text that came with one, and the bytes that came since."""
 
     # what comes in
 
@@ -232,8 +234,14 @@ class Weave(Generic[LaneT, FrameT]):
             found = piece.find(mark, at)
             if found >= 0 and len(piece) - found >= MARKER_BYTES:
                 self._emit(lane, piece, found)
-                lane.barrier = NUMBERS.unpack_from(piece, found + len(mark))
+                epoch, number = NUMBERS.unpack_from(piece, found + len(mark))
                 lane.at = found + MARKER_BYTES
+                if not epoch:
+                    self.seen[lane.stream] = number, 0
+                    if lane.at == len(piece):
+                        self._drop(lane)
+                    continue
+                lane.barrier = epoch, number
                 if lane.at == len(piece):
                     self._drop(lane)
                 return
@@ -263,6 +271,8 @@ class Weave(Generic[LaneT, FrameT]):
     def _emit(self, lane: LaneT, piece: bytes, stop: int) -> None:
         if stop > lane.at:
             lane.since = None
+            number, came = self.seen[lane.stream]
+            self.seen[lane.stream] = number, came + stop - lane.at
             self._on_text(lane, piece if stop - lane.at == len(piece) else piece[lane.at : stop])
             lane.at = stop
 

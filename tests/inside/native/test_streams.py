@@ -145,6 +145,31 @@ async def test_no_death_takes_back_what_was_printed(native: Rig, death: str, out
     assert told.result.stdout == "".join(f"{i}\n" for i in range(1000))
 
 
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+async def test_a_line_that_has_not_ended_survives_a_death_that_nobody_saw_coming(
+    native: Rig, stream: str
+) -> None:
+    code = f"import ctypes, sys\nfor i in range(3): print(i, end=' ', file=sys.{stream})\nctypes.CDLL(None)._exit(3)"
+    told = await native.run(code)
+    assert told.result.outcome is Outcome.EXITED
+    assert getattr(told.result, stream) == "0 1 2 "
+
+
+async def test_a_kill_in_the_middle_of_much_text_loses_none_of_it_and_tells_none_twice(native: Rig) -> None:
+    for wait in range(8):
+        execution = await native.started("i = 0\nwhile True:\n    print(i)\n    i += 1")
+        await native.event(execution.log, lambda event, n=wait: event.seq > 3 + n)  # type: ignore[misc]
+        native.kernels[-1].kill()
+        told = await native.end_of(execution)
+        assert told.result.outcome in (Outcome.KERNEL_DIED, Outcome.RUNTIME_LOST)
+        offset, text = 0, ""
+        while not (page := told.log.read_text("stdout", offset, 4 << 20)).eof:
+            text, offset = text + page.text, page.next_offset
+        lines = (text + page.text).split("\n")
+        assert lines[:-1] == [str(i) for i in range(len(lines) - 1)]
+        assert str(len(lines) - 1).startswith(lines[-1])
+
+
 async def test_a_line_that_has_not_ended_is_seen_while_the_code_runs(native: Rig) -> None:
     execution = await native.started("import time\nprint('waiting', end='')\nwhile True: time.sleep(0.01)")
     await native.printed(execution, "waiting")

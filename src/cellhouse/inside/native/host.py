@@ -17,10 +17,12 @@ from .bundles import Bundles
 from .children import Children
 from .comms import Comms
 from .execution import Executions
+from .frames import MARK_START
 from .interrupts import Interrupts
 from .landlock import enter as enter_landlock
 from .link import Link
 from .origin import carry, origin
+from .pipes import Pipe
 from .questions import Questions
 from .shell import ZMQInteractiveShell, make_shell, warm
 from .standin import Kernel, kernel_info
@@ -50,22 +52,17 @@ class Host:
     def __init__(self, sock: socket.socket) -> None:
         self.shell = _shell if _shell is not None else make_shell()
         self.interrupts = Interrupts()
-        self.streams = Streams(self.interrupts)
-        self.link = Link(sock, self.streams.pipes, self.interrupts, self.streams.flush)
-        self.streams.attach(self.link)
+        self.link = Link(sock, [Pipe(number, self.interrupts) for number in (1, 2)], self.interrupts)
         self.bundles = Bundles(self.link)
-        self.questions = Questions(self.link, lambda: self.streams.current)
-        self.children = Children(self.streams.flush, self._in_fork)
         self.comms = Comms()
         self.loop = asyncio.new_event_loop()
-        self.executions: Executions | None = None
 
     def serve(self) -> NoReturn:
         try:
             self._start()
         except Exception:
             traceback.print_exc()
-            self.streams.flush()
+            sys.stderr.flush()
             os._exit(1)
         asyncio.set_event_loop(self.loop)
         self.loop.set_exception_handler(self._background_error)
@@ -87,7 +84,16 @@ class Host:
         if content.get("isolate") and not enter_landlock():
             raise RuntimeError("this session can't be kept from others: Landlock has no scopes here")
         sys.path.insert(0, "")  # as a notebook has it
-        carry(lambda: self.streams.be_careful())
+        sys.stdout.flush()
+        sys.stderr.flush()
+        memory = self.link.descriptors.pop(0)
+        self.streams = streams = Streams(self.interrupts, self.link.pipes, memory)
+        os.close(memory)
+        streams.attach(self.link)
+        self.link.flush = streams.flush
+        self.questions = Questions(self.link, lambda: streams.current)
+        self.children = Children(streams.flush, streams.in_fork)
+        carry(lambda: streams.be_careful())
         self.children.watch()
         self.questions.install()
         self.comms.link = self.link
@@ -105,8 +111,10 @@ class Host:
             self.loop,
             after=self._cell_done,
         )
-        self.streams.flush()
-        self.link.start(bytes.fromhex(content["nonce"]))
+        streams.flush()
+        mark = MARK_START + bytes.fromhex(content["nonce"])
+        streams.start_marks(mark)
+        self.link.start(mark)
         self._reply("kernel_info", header, kernel_info())
 
     def _first(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -125,7 +133,6 @@ class Host:
 
     def _work(self) -> None:
         executions = self.executions
-        assert executions is not None
         while self.link.inbox and not executions.busy:
             header, content, buffers = self.link.inbox.popleft()
             kind = str(header.get("type"))
@@ -141,7 +148,7 @@ class Host:
 
     def _leave_where_asked(self) -> None:
         """`quit()` lets the cell run to its end."""
-        if self.shell.exiting and self.executions is not None and not self.executions.busy:
+        if self.shell.exiting and not self.executions.busy:
             self._leave()
 
     def _answer(
@@ -194,9 +201,6 @@ class Host:
             origin.reset(token)
 
     # ends
-
-    def _in_fork(self) -> None:
-        self.streams.in_fork()
 
     def _leave(self) -> NoReturn:
         """End as a Python program does: threads are awaited, what was registered is run."""

@@ -56,6 +56,17 @@ class Interrupts:
         return self.pending and not self._depth
 
     @property
+    def inside(self) -> bool:
+        """Whether this thread is in our own code, where no interrupt is raised."""
+        return self._depth > 0 and _thread.get_ident() == self.main
+
+    def deliver(self) -> None:
+        """Raise what was put off, at a place where that does no harm."""
+        if self.cut_short and not self._depth:
+            self.pending = False
+            raise KeyboardInterrupt
+
+    @property
     def cut_short(self) -> bool:
         """Whether who waits in our own code for somebody else should stop waiting."""
         return self.pending and self.running and _thread.get_ident() == self.main

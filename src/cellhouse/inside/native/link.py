@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from .frames import MARK, MARK_START, encode, frame, split
+from .frames import MARK, encode, frame, split
 from .interrupts import Interrupts
 from .pipes import WAIT_MILLISECONDS, Pipe, wait
 
@@ -34,9 +34,9 @@ class Link:
         sock: socket.socket,
         pipes: Sequence[Pipe],
         interrupts: Interrupts,
-        flush: Callable[[], None],
     ) -> None:
-        """`flush` hands on what is printed and buffered, so that it comes before the frame."""
+        self.flush: Callable[[], None] = _nothing
+        """Hands on what is printed, so that it comes before a frame."""
         self.sock = sock
         sock.setblocking(False)
         self.interrupts = interrupts
@@ -49,7 +49,6 @@ class Link:
         """To questions (input_reply)."""
         self.descriptors: list[int] = []
         self._receiving = _thread.allocate_lock()
-        self._flush = flush
         self._received = bytearray()
         self._unsent: collections.deque[memoryview] = collections.deque()
         self._queued: collections.deque[tuple[dict[str, Any], bytes, Sequence[memoryview], bool]] = (
@@ -61,9 +60,9 @@ class Link:
         self._epoch = 0
         self._frames = 0
 
-    def start(self, nonce: bytes) -> None:
-        """From now on there are marks."""
-        self._mark = MARK_START + nonce
+    def start(self, mark: bytes) -> None:
+        """From now on there are marks; `mark` is what each begins with."""
+        self._mark = mark
 
     # out
 
@@ -94,7 +93,7 @@ class Link:
             header["buffers"] = [buffer.nbytes for buffer in buffers]
         with self.interrupts:
             if ordered:
-                self._flush()
+                self.flush()
             self._queued.append((header, body, buffers, ordered))
             if not more:
                 self._send_queued()
@@ -191,3 +190,7 @@ class Link:
                 self.answers.append(str(whole[1].get("value", "")))
             else:
                 self.inbox.append(whole)
+
+
+def _nothing() -> None:
+    """There is nothing yet."""

@@ -37,6 +37,7 @@ class Pipe:
         self._interrupts = interrupts
         self._owed: collections.deque[bytes] = collections.deque()
         self._spare = -1
+        self._identity = (0, 0)
         self.reopen()
 
     def reopen(self) -> None:
@@ -47,6 +48,8 @@ class Pipe:
             if old >= 0:
                 os.close(old)
         self.fd, self._spare = fd, spare
+        status = os.fstat(fd)
+        self._identity = (status.st_dev, status.st_ino)
 
     def heal(self) -> None:
         """Bring the descriptor back where the user's code has closed it."""
@@ -54,6 +57,15 @@ class Pipe:
             os.fstat(self.number)
         except OSError:
             os.dup2(self._spare, self.number)
+
+    @property
+    def redirected(self) -> bool:
+        """Whether the user's code has put something else in the descriptor's place."""
+        try:
+            status = os.fstat(self.number)
+        except OSError:
+            return False  # closed: what is printed still has us
+        return (status.st_dev, status.st_ino) != self._identity
 
     def write(self, mark: bytes) -> None:
         """Now or as soon as the reader reads. At most PIPE_BUF bytes, so that they are written all or not at all."""

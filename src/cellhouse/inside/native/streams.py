@@ -4,39 +4,55 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import ctypes
 import io
+import mmap
 import os
-import select
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .interrupts import Interrupts
 from .link import Link
 from .origin import origin
 from .pipes import Pipe
+from .printed import SLICE_BYTES, SPILL_BYTES, TEXT_AT, Buffer, Printed
 
-BUFFER_BYTES = 65_536
+REGION_BYTES = 1 << 20
+"""Of the memory that each stream has for what is printed and not yet handed on."""
 FRAGMENT_CHARS = 4_096
 _write = io.TextIOWrapper.write
 
 
 class Stream(io.TextIOWrapper):
-    """A text file over descriptor 1 or 2 that writes each line through when it ends: no death can take it back.
+    """A text file over descriptor 1 or 2. All that is printed goes through the `write` that is put in front of it."""
 
-    It is as quick as any file of Python's: what has to be looked at is looked at by a `write` that is put in front for
-    as long as it is needed.
-    """
+    def __init__(self, printed: Printed) -> None:
+        self.printed = printed
+        printed.closed = False
+        memory: Any = printed
+        super().__init__(memory, encoding="utf-8", errors="backslashreplace")
+        self._CHUNK_SIZE = 1  # nothing stays in the file itself
+        self._buffer = Buffer(printed)
+        self.plain = True
+        """Whether it is as it was made; the user's code may have asked for another encoding."""
 
-    def __init__(self, number: int, name: str) -> None:
-        raw = io.FileIO(number, "w", closefd=False)
-        raw.name = f"<{name}>"
-        super().__init__(
-            io.BufferedWriter(raw, BUFFER_BYTES),
-            encoding="utf-8",
-            errors="backslashreplace",
-            line_buffering=True,
-        )
+    @property
+    def buffer(self) -> Any:
+        return self._buffer
+
+    def detach(self) -> Any:
+        self.front(None)
+        super().detach()
+        return self._buffer
+
+    def close(self) -> None:
+        self.front(None)
+        super().close()
+
+    def reconfigure(self, **how: Any) -> None:
+        self.plain = False
+        super().reconfigure(**how)
 
     def front(self, write: Callable[[str], int] | None) -> None:
         """Have `write` called in place of our own."""
@@ -45,15 +61,21 @@ class Stream(io.TextIOWrapper):
         else:
             self.__dict__["write"] = write
 
-    def write_plainly(self, text: str) -> int:
-        return _write(self, text)
+    def put(self, text: str) -> int:
+        """Write; the lock is held."""
+        if self.plain and type(text) is str:
+            self.printed.append(text.encode("utf-8", "backslashreplace"))
+            return len(text)
+        count = _write(self, text)
+        if self.printed.full:
+            self.printed.spill()
+        return count
 
     @property
     def usable(self) -> bool:
         """Whether the user's code has neither closed nor detached it."""
         try:
-            buffer: Any = self.buffer  # None or an error after `detach`
-            return buffer is not None and not self.closed
+            return not self.closed
         except ValueError:
             return False
 
@@ -61,32 +83,41 @@ class Stream(io.TextIOWrapper):
 class Streams:
     """Both streams, and whose text what is printed is."""
 
-    def __init__(self, interrupts: Interrupts) -> None:
+    def __init__(self, interrupts: Interrupts, pipes: Sequence[Pipe], memory: int) -> None:
+        """`memory`: a descriptor of twice REGION_BYTES, which the service has, too."""
         self.current = ""
         """The execution that runs: its text goes down the pipes. Any other's goes as messages that name it."""
         self.careful = False
-        self.pipes = [Pipe(number, interrupts) for number in (1, 2)]
-        self._interrupts = interrupts
+        self.lock: Any = _thread.RLock()
+        self.pipes = pipes
+        self.printed = [Printed(memory, REGION_BYTES, offset=at) for at in (0, REGION_BYTES)]
+        for printed, pipe, name in zip(self.printed, self.pipes, ("<stdout>", "<stderr>")):
+            printed.belong(pipe, name, interrupts, self.lock)
         self._link: Link | None = None
         self._pid = os.getpid()
-        self._lock: Any = _thread.RLock()
         self._error_open = False
         self._fragments: dict[tuple[int, str, str], str] = {}
         self._make()
 
     def _make(self) -> None:
-        self.out, self.err = Stream(1, "stdout"), Stream(2, "stderr")
+        self.out, self.err = Stream(self.printed[0]), Stream(self.printed[1])
         sys.stdout = sys.__stdout__ = self.out  # type: ignore[misc]
         sys.stderr = sys.__stderr__ = self.err  # type: ignore[misc]
-        self._put_in_front()
+        self.fresh()
 
     def attach(self, link: Link) -> None:
         self._link = link
+
+    def start_marks(self, mark: bytes) -> None:
+        """`mark` is what each mark begins with."""
+        for printed in self.printed:
+            printed.mark = mark
 
     def begin(self, parent: str) -> None:
         """An execution is about to run; what an earlier one has broken is made whole."""
         self.heal()
         self.current = parent
+        self.fresh()
 
     def heal(self) -> None:
         """Give back what the user's code has closed, deleted or detached; what it has replaced is left."""
@@ -102,49 +133,52 @@ class Streams:
 
     # who writes
 
-    def be_careful(self, careful: bool = True) -> None:
-        """Somebody else than the running execution may print: look at each write, one thread at a time.
+    def fresh(self) -> None:
+        """After a silence the next line is handed on at once."""
+        if self.careful:
+            self._front(self.out, "stdout", self._write_careful)
+            self._front(self.err, "stderr", self._write_careful)
+        else:
+            self._front(self.out, "stdout", self._write_first)
+            self._front(self.err, "stderr", self._write_error)
 
-        (A text file's `write` is not safe for threads before CPython 3.12.4.)
-        """
+    def be_careful(self, careful: bool = True) -> None:
+        """Somebody else than the running execution may print: look at each write."""
         if careful != self.careful:
             self.careful = careful
-            self._put_in_front()
-
-    def _put_in_front(self) -> None:
-        careful = self.careful
-        self._front(self.out, "stdout", self._write_careful if careful else None)
-        self._front(self.err, "stderr", self._write_careful if careful else self._write_error)
+            self.fresh()
 
     @staticmethod
-    def _front(stream: Stream, name: str, write: Callable[[Stream, str, str], int] | None) -> None:
-        stream.front(None if write is None else lambda text: write(stream, name, text))
+    def _front(stream: Stream, name: str, write: Callable[[Stream, str, str], int]) -> None:
+        stream.front(lambda text: write(stream, name, text))
 
-    def _write_output(self, stream: Stream, name: str, text: str) -> int:
-        """The first after something on stderr that has not ended its line."""
-        self._close_error()
-        return stream.write_plainly(text)
+    def _write_first(self, stream: Stream, name: str, text: str) -> int:
+        with self.lock:
+            if self._error_open:
+                self._close_error()
+            count = stream.put(text)
+        if text.endswith("\n"):
+            stream.front(_in_bulk(stream, self._write_first))
+            stream.printed.spill()
+        return count
 
     def _write_error(self, stream: Stream, name: str, text: str) -> int:
         """Rare enough to keep its place among what goes to stdout."""
-        if not self._error_open:
-            with contextlib.suppress(ValueError):
-                self.out.flush()
-        count = stream.write_plainly(text)
-        self._error_open = True
-        if text.endswith("\n"):
-            self._close_error()
-        elif not self.careful:
-            self._front(self.out, "stdout", self._write_output)
+        with self.lock:
+            if not self._error_open:
+                self.printed[0].spill()
+            count = stream.put(text)
+            self._error_open = True
+            if text.endswith("\n"):
+                self._close_error()
+            elif not self.careful:
+                self._front(self.out, "stdout", self._write_first)
         return count
 
     def _close_error(self) -> None:
         """What was written to stderr goes out before anything else is written to stdout."""
         self._error_open = False
-        if not self.careful:
-            self.out.front(None)
-        with contextlib.suppress(ValueError):
-            self.err.flush()
+        self.printed[1].spill()
         if self._link is not None:
             self._link.mark()
 
@@ -155,12 +189,12 @@ class Streams:
                 raise ValueError("I/O operation on closed file.")
             self._write_late(name, who, text)
             return len(text)
-        with self._lock:
-            if name == "stderr":
-                return self._write_error(stream, name, text)
+        if name == "stderr":
+            return self._write_error(stream, name, text)
+        with self.lock:
             if self._error_open:
                 self._close_error()
-            return stream.write_plainly(text)
+            return stream.put(text)
 
     # text of others than the running execution
 
@@ -186,10 +220,9 @@ class Streams:
     # flushing
 
     def flush(self) -> None:
-        """Hand on what is buffered: at most a line that has not ended."""
-        for stream in (self.out, self.err):
-            with contextlib.suppress(ValueError, OSError):  # closed
-                stream.flush()
+        """Hand on what has been printed; an interrupt waits."""
+        for printed in self.printed:
+            printed.spill_quietly()
 
     def flush_theirs(self) -> None:
         """At the end of an execution: what stands in a replacement may have been meant for us."""
@@ -199,27 +232,68 @@ class Streams:
                     stream.flush()
 
     def flush_some(self) -> None:
-        """Called by the helper thread, which must not wait: lines that have not ended, where somebody reads."""
-        poll = select.poll()
-        for pipe in self.pipes:
-            poll.register(pipe.fd, select.POLLOUT)
-        ready = {fd for fd, _ in poll.poll(0)}
-        for stream, pipe in ((self.out, self.pipes[0]), (self.err, self.pipes[1])):
-            if pipe.fd in ready:
-                with contextlib.suppress(ValueError, OSError):
-                    stream.flush()
+        """Called by the helper thread every few hundredths of a second, which must not wait for the reader."""
+        if not self.printed[0].spill_some() and not self.careful:
+            self._front(self.out, "stdout", self._write_first)
+        self.printed[1].spill_some()
 
     def in_fork(self) -> None:
-        """In a child of the user's: it may end without notice, so nothing is held back."""
-        for stream in (self.out, self.err):
-            stream.front(None)
-            with contextlib.suppress(ValueError):
-                stream.reconfigure(write_through=True)
+        """In a child of the user's: it has memory of its own for what it prints, and hands on each line."""
+        for printed, stream in zip(self.printed, (self.out, self.err)):
+            _make_private(printed)
+            printed.seek(TEXT_AT)
+            stream.front(lambda text, stream=stream: _write_through(stream, text))  # type: ignore[misc]
 
     def reopen(self) -> None:
         """Descriptors 1 and 2 are other pipes by now."""
         for pipe in self.pipes:
             pipe.reopen()
+
+
+def _in_bulk(stream: Stream, otherwise: Callable[[Stream, str, str], int]) -> Callable[[str], int]:
+    """The quick way, for a single thread that prints much: each write of it is one step that no other thread sees half."""
+    printed, encode = stream.printed, str.encode
+    write, tell = mmap.mmap.write.__get__(printed), printed.tell
+
+    def write_more(text: str) -> int:
+        try:
+            data = encode(text, "utf-8", "backslashreplace")
+        except TypeError:
+            return _write(stream, text)  # which says so in its own words
+        if len(data) > SLICE_BYTES or not stream.plain:
+            return otherwise(stream, "stdout", text)
+        write(data)
+        if tell() > SPILL_BYTES:
+            printed.spill()
+        return len(text)
+
+    return write_more
+
+
+def _write_through(stream: Stream, text: str) -> int:
+    count = stream.put(text)
+    if text.endswith("\n"):
+        stream.printed.spill_quietly()
+    return count
+
+
+def _make_private(memory: mmap.mmap) -> None:
+    """In a fork: the same addresses, but nobody else's, and empty."""
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+    ]
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    fixed = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x10  # MAP_FIXED, the same on every architecture of Linux
+    made = library.mmap(address, len(memory), mmap.PROT_READ | mmap.PROT_WRITE, fixed, -1, 0)
+    if made != address:
+        os._exit(1)  # it would write into its parent's text
 
 
 def _unusable(stream: Any) -> bool:

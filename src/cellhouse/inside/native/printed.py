@@ -1,0 +1,215 @@
+"""Printed text on its way to the pipe, in memory that outlives the process: no death takes back what was printed.
+
+The service made the memory, and reads what is left in it when the process has ended; see kernel/printed.py there.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import select
+import struct
+from typing import Any
+
+from .frames import MARK
+from .interrupts import Interrupts
+from .pipes import Pipe, wait
+
+HEADER = struct.Struct("<QQQ")
+"""The number of the piece that was sent last or is being sent, where it starts, how long it is. The mark before it has the
+number, too: so the service knows how much of it has come."""
+TEXT_AT = 64
+SPILL_BYTES = 32_768
+SLICE_BYTES = 16_384
+_ZEROS = bytes(1 << 16)
+
+
+class Printed(mmap.mmap):
+    """What a text file writes to, at the speed of memory. `spill` hands it on; the lock is for whoever writes or spills.
+
+    Behind the text there are zeros up to the end: so its length is known to who finds it.
+    """
+
+    closed = False
+
+    def belong(self, pipe: Pipe, name: str, interrupts: Interrupts, lock: Any) -> None:
+        """To be called once, before anything is written."""
+        self.pipe, self.name, self.lock = pipe, name, lock
+        self.mark = b""
+        """What begins the mark before each piece; none is written while there is none."""
+        self._interrupts = interrupts
+        self._pid = os.getpid()
+        self._number = 0
+        self._sent = TEXT_AT
+        """Where what has not been sent begins."""
+        self._piece = memoryview(b"")
+        """What is left of a piece that could not be sent whole."""
+        self.seek(TEXT_AT)
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to spill."""
+        return self.tell() > SPILL_BYTES
+
+    def append(self, data: Any) -> None:
+        """Bytes of any length; much of it goes straight to the reader, which is waited for. KeyboardInterrupt."""
+        view = memoryview(data).cast("B")
+        with self.lock:
+            if len(view) > SLICE_BYTES:
+                self.spill()
+                self._write_through(view)
+                self._interrupts.deliver()
+                return
+            mmap.mmap.write(self, view)
+            if self.full:
+                self.spill()
+
+    def _write_through(self, view: memoryview) -> None:
+        """What an interrupt leaves of it is not printed: whoever prints it is told so."""
+        if os.getpid() != self._pid or self.pipe.redirected:
+            write_all(self.pipe.number, view)
+            return
+        self._interrupts.enter()
+        try:
+            while view:
+                try:
+                    view = view[os.write(self.pipe.fd, view) :]
+                except BlockingIOError:
+                    if not wait(self.pipe.fd, select.POLLOUT, self._interrupts):
+                        return
+                except BrokenPipeError:
+                    os._exit(0)  # the service is gone
+        finally:
+            self._interrupts.leave()
+
+    def spill(self) -> None:
+        """Hand on all of it, waiting for the reader; KeyboardInterrupt where an interrupt ends that (nothing is lost)."""
+        self.spill_quietly()
+        self._interrupts.deliver()
+
+    def spill_quietly(self) -> None:
+        """The same in the middle of our own work, where an interrupt waits for its end."""
+        interrupts = self._interrupts
+        interrupts.enter()
+        try:
+            with self.lock:
+                if self._send(patient=True):
+                    self._begin_anew()
+        finally:
+            interrupts.leave()
+
+    def spill_some(self) -> bool:
+        """Called by the helper thread: as much as goes without waiting; whether there was anything.
+
+        It moves nothing: whoever prints does so without the lock, as long as only one thread does.
+        """
+        if self._sent == self.tell() or not self.lock.acquire(blocking=False):
+            return self._sent != self.tell()
+        try:
+            self._send(patient=False)
+            return True
+        finally:
+            self.lock.release()
+
+    def _send(self, *, patient: bool) -> bool:
+        """All that stands here now; False where it had to stop before the end of that."""
+        end = self.tell()
+        if os.getpid() != self._pid or self.pipe.redirected:
+            write_all(self.pipe.number, self[self._sent : end])
+            self._sent = end
+            return True
+        while self._piece or self._sent < end:
+            if not self._piece:
+                self._number += 1
+                HEADER.pack_into(self, 0, self._number, self._sent, end - self._sent)
+                mark = self.mark + MARK.pack(0, self._number) if self.mark else b""
+                self._piece = memoryview(mark + self[self._sent : end])
+                self._sent = end
+            try:
+                self._piece = self._piece[os.write(self.pipe.fd, self._piece) :]
+            except BlockingIOError:
+                if not patient or not wait(self.pipe.fd, select.POLLOUT, self._interrupts):
+                    return False
+            except BrokenPipeError:
+                os._exit(0)  # the service is gone
+        return True
+
+    def _begin_anew(self) -> None:
+        """From the front again."""
+        end = self._sent
+        if end == TEXT_AT:
+            return
+        left = self[end : self.tell()]  # a finalizer may have printed meanwhile
+        for at in range(TEXT_AT, self.tell(), len(_ZEROS)):
+            size = min(len(_ZEROS), self.tell() - at)
+            self[at : at + size] = _ZEROS[:size]
+        HEADER.pack_into(self, 0, self._number, 0, 0)
+        self._sent = TEXT_AT
+        self.seek(TEXT_AT)
+        mmap.mmap.write(self, left)
+
+    # what a text file asks of what it writes to
+
+    def flush(self, *_: Any) -> None:
+        if self._interrupts.inside:
+            self.spill_quietly()
+        else:
+            self.spill()
+
+    def close(self) -> None:
+        self.flush()
+        self.closed = True
+
+    def fileno(self) -> int:
+        return self.pipe.number
+
+    def isatty(self) -> bool:
+        return False
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+
+class Buffer(io.BufferedIOBase):
+    """What the user's code gets as `sys.stdout.buffer`."""
+
+    def __init__(self, printed: Printed) -> None:
+        self._printed = printed
+        self.raw = io.FileIO(printed.pipe.number, "w", closefd=False)
+        self.name = printed.name
+        self.mode = "wb"
+
+    def write(self, data: Any) -> int:
+        if isinstance(data, str):
+            raise TypeError("a bytes-like object is required, not 'str'")
+        if self.closed:
+            raise ValueError("write to closed file")
+        view = memoryview(data)
+        self._printed.append(view)
+        return view.nbytes
+
+    def flush(self) -> None:
+        self._printed.flush()
+
+    def fileno(self) -> int:
+        return self._printed.pipe.number
+
+    def isatty(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+
+def write_all(number: int, data: bytes | memoryview) -> None:
+    """To a descriptor that is the user's."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(number, left) :]
