@@ -153,7 +153,7 @@ async def test_what_stands_in_stdout_by_then_comes_before_what_stderr_has(native
     await run(kernel)
     write_late(natives, 1, b"first")
     write_late(natives, 2, b"second")
-    kernel._stderr_readable(kernel._pairs[0].stderr)
+    kernel._pipe_readable(kernel._pairs[0].stderr)
     assert shown([await next_item(kernel), await next_item(kernel)]) == [
         ("stdout", "", b"first"),
         ("stderr", "", b"second"),
