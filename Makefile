@@ -10,7 +10,7 @@ VERSIONS_ARGS ?=
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test test-slow test-cases test-versions bench lint format lock clean
+.PHONY: help setup setup-dev run test test-slow test-cases test-versions test-walls bench lint format lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
