@@ -10,6 +10,7 @@ from cellhouse.kernel import Died, KernelGone, KernelInfo, KernelItem, Trouble
 from cellhouse.kernel.inbox import Inbox
 from cellhouse.messages import Message, RawText
 from cellhouse.messages.message import Channel
+from cellhouse.model import LimitHit
 
 
 @dataclass(frozen=True)
@@ -197,12 +198,18 @@ class FakeKernel:
     def trouble(self, reason: str, text: str, *, fatal: bool = False, **metadata: str) -> None:
         self.put(Trouble(reason, text, fatal, metadata))
 
-    def die(self, *, exit_status: int | None = None, signal: int | None = None) -> None:
+    def die(
+        self,
+        *,
+        exit_status: int | None = None,
+        signal: int | None = None,
+        limit_hit: LimitHit | None = None,
+    ) -> None:
         if not self._gone:
             self._gone = True
             for task in self._tasks - {asyncio.current_task()}:
                 task.cancel()
-            self.put(Died(exit_status, signal))
+            self.put(Died(exit_status, signal, limit_hit=limit_hit))
 
     def stop_taking(self) -> None:
         """Lives on, and takes nothing that is sent."""

@@ -13,6 +13,7 @@ from cellhouse.environments import Environment
 from cellhouse.kernel import Died, JupyterKernel, Kernel, KernelItem, Launch
 from cellhouse.kernel.life import START_SECONDS
 from cellhouse.messages import Message, RawText
+from cellhouse.model import LimitHit
 from cellhouse.sandbox.pidfd import pidfd_open
 from cellhouse.sandbox.usage import cpu_seconds
 from tests.kernel.peer import SECONDS
@@ -27,6 +28,7 @@ class HowItEnded:
     signal: int | None = None
     cpu_seconds: float | None = None
     peak_memory_bytes: int | None = None
+    limit_hit: LimitHit | None = None
 
 
 class PlainProcess:

@@ -133,5 +133,17 @@ async def test_a_runtime_tells_each_limit_and_its_network_policy_as_they_are(
         "processes",
         "content",
         "openFiles",
+        "fileSize",
     ]
-    assert {limit.enforcement for limit in walled.limits or ()} == {"none"}
+    assert [limit.value for limit in walled.limits or ()] == [
+        2 * 2**30,
+        min(2, len(os.sched_getaffinity(0))),
+        256,
+        4 * 2**30,
+        1_024,
+        4 * 2**30,
+    ]
+    held = {limit.name: str(limit.enforcement) for limit in walled.limits or ()}
+    assert held["openFiles"] == held["fileSize"] == "exact"
+    assert "none" not in (held["memory"], held["processes"], held["content"])
+    assert all(limit.detail for limit in walled.limits or ())

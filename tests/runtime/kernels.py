@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar
 from cellhouse.kernel import Died, Kernel, KernelGone, KernelInfo, KernelItem, KernelStartFailed
 from cellhouse.kernel.inbox import Inbox
 from cellhouse.messages import Message, RawText
+from cellhouse.model import LimitHit
 
 HTML = "text/html"
 T = TypeVar("T")
@@ -110,13 +111,19 @@ class FakeKernel:
 
     # what the kernel does
 
-    def die(self, *, exit_status: int | None = None, signal: int | None = None) -> None:
+    def die(
+        self,
+        *,
+        exit_status: int | None = None,
+        signal: int | None = None,
+        limit_hit: LimitHit | None = None,
+    ) -> None:
         if self._dead:
             return
         self._dead = True
         if self._task is not None:
             self._task.cancel()
-        self.put(Died(exit_status, signal))
+        self.put(Died(exit_status, signal, limit_hit=limit_hit))
 
     def put(self, item: KernelItem) -> None:
         self._inbox.put(item, 0)

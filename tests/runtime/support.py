@@ -12,7 +12,7 @@ import pytest
 
 from cellhouse import ExecuteCodeRequest, House
 from cellhouse.environments import Environment, KernelSpec
-from cellhouse.model import Event, ExecuteCodeResult, Isolation, RuntimeSpec
+from cellhouse.model import Event, ExecuteCodeResult, Isolation, LimitReport, RuntimeSpec
 from cellhouse.runtime import ExecutionHandle, Settings, in_process
 from cellhouse.runtime.nursery import FAILURES, Nursery
 from cellhouse.sandbox import SandboxLoss, SandboxSpec
@@ -69,6 +69,7 @@ class FakeSandbox:
 
     level = "fake"
     report = Isolation(level="fake")
+    limits: tuple[LimitReport, ...] = ()
 
     def __init__(self, spec: SandboxSpec) -> None:
         self.content = spec.state / "content"

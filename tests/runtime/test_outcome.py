@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cellhouse.kernel import Died, End, Trouble
-from cellhouse.model import EndReason, ExecutionError, NoticeReason, Outcome, SessionState
+from cellhouse.model import EndReason, ExecutionError, LimitHit, NoticeReason, Outcome, SessionState
 from cellhouse.runtime.outcome import (
     MAX_VALUE_CHARS,
     Asked,
@@ -36,6 +36,13 @@ def ended(reply: Mapping[str, Any] | None = OK, *, idle: bool = True, **more: An
 
 def killed_by(number: int, **more: Any) -> End:
     return End(None, False, died=Died(None, number), **more)
+
+
+MEMORY = LimitHit("memory", 100, 120)
+
+
+def killed_by_limit(hit: LimitHit) -> End:
+    return End(None, False, died=Died(None, 9, limit_hit=hit))
 
 
 def exited(status: int, **more: Any) -> End:
@@ -232,6 +239,41 @@ ROWS = [
         "its own end came before ours", exited(7, trouble=CLOSED), Outcome.EXITED, RESET,
         reason=EndReason.KERNEL_EXITED, error="KernelExited", metadata={"exitStatus": "7"},
     ),
+    # Limits
+    *(
+        Row(
+            f"memory, {what}", End(None, False, died=Died(None, number, limit_hit=MEMORY)), Outcome.OUT_OF_MEMORY,
+            RESET, reason=EndReason.MEMORY, error="OutOfMemory", asked=done,
+            metadata={"limitBytes": "100", "peakBytes": "120"},
+        )
+        for what, number, done in (
+            ("by a signal", 9, asked()), ("by no word of the supervisor", None, asked()),
+            ("while an interrupt was asked for", 9, asked(interrupt=True)),
+            ("while it was to end in time", 9, asked(timed_out=True)),
+        )
+    ),
+    Row(
+        "memory, with nothing measured", killed_by_limit(LimitHit("memory", 100)), Outcome.OUT_OF_MEMORY, RESET,
+        reason=EndReason.MEMORY, error="OutOfMemory", metadata={"limitBytes": "100"},
+    ),
+    Row(
+        "processes", killed_by_limit(LimitHit("processes", 16, 17)), Outcome.RESOURCE_KILLED, RESET,
+        reason=EndReason.PROCESSES, error="ResourceKilled", metadata={"limitProcesses": "16", "peakProcesses": "17"},
+    ),
+    Row(
+        "disk", killed_by_limit(LimitHit("content", 100, 200)), Outcome.RESOURCE_KILLED, RESET,
+        reason=EndReason.DISK, error="ResourceKilled", metadata={"limitBytes": "100", "peakBytes": "200"},
+    ),
+    Row(
+        "killed by us for its time, whatever else there was", killed_by_limit(MEMORY), Outcome.TIMED_OUT, RESET,
+        reason=EndReason.EXECUTION_TIMEOUT, asked=asked(timed_out=True, killed=True), error="TimedOut",
+        metadata={**LIMIT, "endedBy": "kill"},
+    ),
+    Row(
+        "a MemoryError that the code did not catch", ended(error_reply(ExecutionError(name="MemoryError"))),
+        Outcome.ERROR, reason=EndReason.CODE_RAISED, first_error=ExecutionError(name="MemoryError"),
+        error="MemoryError", reply_error=True,
+    ),
     # Ended by us
     Row(
         "restarted", killed_by(9), Outcome.INTERRUPTED, RESET, reason=EndReason.SESSION_RESET,
@@ -295,8 +337,21 @@ def test_what_is_not_ok_says_why(row: Row) -> None:
 
 
 def test_every_outcome_of_the_contract_has_a_row() -> None:
-    # Memory is no limit yet: it comes with the walls that hold it.
-    assert {row.outcome for row in ROWS} == set(Outcome) - {Outcome.OUT_OF_MEMORY}
+    assert {row.outcome for row in ROWS} == set(Outcome)
+
+
+@pytest.mark.parametrize(
+    "hit", [MEMORY, LimitHit("processes", 16, 17), LimitHit("content", 100, 200, "hidden")]
+)
+def test_the_limit_that_ended_it_is_told_with_its_figures(hit: LimitHit) -> None:
+    error = decide(killed_by_limit(hit), asked(), first_error=None, shown=False, python=True).error
+    assert error is not None
+    assert f"{hit.limit}" in error.value
+    assert f"it had come to {hit.peak}" in error.value
+    assert hit.detail in error.value
+    behind = ended_before_the_code(End(None, False, died=Died(None, 9, limit_hit=hit), sent=False), asked())
+    assert behind.error is not None
+    assert f"{hit.limit}" in behind.error.value
 
 
 def test_the_code_that_swallowed_an_interrupt_is_told_apart() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cellhouse.messages import Message, RawText
+from cellhouse.model import LimitHit
 
 
 class ExitStatus(Protocol):
@@ -19,6 +20,8 @@ class ExitStatus(Protocol):
     def cpu_seconds(self) -> float | None: ...
     @property
     def peak_memory_bytes(self) -> int | None: ...
+    @property
+    def limit_hit(self) -> LimitHit | None: ...
 
 
 class KernelProcess(Protocol):
@@ -46,6 +49,8 @@ class Died:
     peak_memory_bytes: int | None = None
     walls_gone: str = ""
     """Not empty where the process went with the walls round it: what is known of that."""
+    limit_hit: LimitHit | None = None
+    """The limit of its runtime that it was ended by, if it was one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,8 +190,11 @@ class KernelLife(ABC):
         assert self._process is not None
         self._take_last()
         end = self._process.exited.result()
-        died = Died(end.exit_status, end.signal, end.cpu_seconds, end.peak_memory_bytes)
-        if self._walls_gone is not None and end.exit_status is None and end.signal is None:
+        died = Died(
+            end.exit_status, end.signal, end.cpu_seconds, end.peak_memory_bytes, limit_hit=end.limit_hit
+        )
+        explained = end.exit_status is not None or end.signal is not None or end.limit_hit is not None
+        if self._walls_gone is not None and not explained:
             self._burial = asyncio.get_running_loop().create_task(self._bury(died, self._walls_gone))
         else:
             self._inbox.put(died, 0)

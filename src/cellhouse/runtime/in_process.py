@@ -12,7 +12,6 @@ from cellhouse.model import (
     AlreadyExists,
     CallReason,
     Clock,
-    Enforcement,
     Event,
     ExecuteCodeRequest,
     ExecuteCodeResult,
@@ -20,7 +19,6 @@ from cellhouse.model import (
     FailedPrecondition,
     InvalidArgument,
     Isolation,
-    LimitReport,
     NotFound,
     ResourceExhausted,
     Runtime,
@@ -48,12 +46,20 @@ from cellhouse.runtime.session import Session
 from cellhouse.runtime.session_log import SessionLog
 from cellhouse.runtime.settings import Settings
 from cellhouse.runtime.store import MARK, kill_marked
-from cellhouse.sandbox import IN_FORCE, SandboxLoss, SandboxSpec, create_sandbox
+from cellhouse.sandbox import IN_FORCE, SandboxLoss, SandboxSpec, TmpfsSizes, create_sandbox, require_limits
 
 _logger = logger()
 
-LIMITS = ("memory", "cpus", "processes", "content", "openFiles")
-"""What a runtime is to be limited in; nothing here holds any of them yet, and the runtime says so."""
+
+def _tmpfs(memory: int) -> TmpfsSizes:
+    """What is in memory counts as memory: full directories alone must not be more than there may be."""
+    most = TmpfsSizes()
+    return TmpfsSizes(
+        tmp=min(most.tmp, memory // 2),
+        home=min(most.home, memory // 8),
+        shm=min(most.shm, memory // 4),
+        run=min(most.run, memory // 16),
+    )
 
 
 def _network_policy(report: Isolation) -> str:
@@ -86,12 +92,15 @@ class InProcessHost:
         self._token = token
         self._kernel_spec = environment.kernel(spec.kernel)
         check_start(spec, self._kernel_spec.name)
+        self._limits = spec.limits.over(settings.walls) if spec.limits is not None else settings.walls
         self._sandbox = create_sandbox(
             spec.isolation or settings.isolation,
             SandboxSpec(
                 state=directory,
                 python=environment.python,
                 read_only=(environment.prefix, *environment.base_prefixes),
+                tmpfs=_tmpfs(self._limits.memory),
+                limits=self._limits,
             ),
         )
         self._content: HostileDir | None = None
@@ -115,6 +124,7 @@ class InProcessHost:
     async def start(self) -> None:
         try:
             await self._sandbox.start()
+            require_limits(self._limits, self._sandbox.limits)
             self._launcher = self._make_launcher()
             self._content = HostileDir.open(self._sandbox.content)
         except BaseException:
@@ -153,7 +163,7 @@ class InProcessHost:
             environment=self._environment.name,
             kernel=self._kernel_spec.name,
             isolation=report if self._native is None else self._native.isolation(report),
-            limits=tuple(LimitReport(name=name, enforcement=Enforcement.NONE) for name in LIMITS),
+            limits=self._sandbox.limits,
             network_policy=_network_policy(report),
             sessions=tuple(str(session.name) for session in self._sessions.values()),
             create_time=self._created,

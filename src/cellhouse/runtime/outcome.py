@@ -16,6 +16,7 @@ from cellhouse.model import (
     Outcome,
     SessionState,
 )
+from cellhouse.runtime import limit_ends
 
 NO_EXCEPTION = "NoneType"
 """The class ipykernel names when a display failed though the code did not raise."""
@@ -121,6 +122,8 @@ def ended_before_the_code(end: End, asked: Asked) -> Verdict:
 
 def how_it_died(died: Died | None) -> str:
     """One clause that says how a kernel's process ended, as far as it is known."""
+    if died is not None and died.limit_hit is not None:
+        return limit_ends.told(died.limit_hit)
     if died is not None and died.signal is not None:
         return f"the kernel's process was ended by signal {died.signal} ({_signal_name(died.signal)})"
     if died is not None and died.exit_status is not None:
@@ -217,6 +220,9 @@ def _died(end: End, asked: Asked) -> Verdict:
             f"the code ran longer than {asked.timeout_seconds:g} s, did not heed an interrupt, and was killed"
         )
         return _lost(Outcome.TIMED_OUT, "TimedOut", value, _timeout_info(asked, "kill"))
+    if (hit := end.died.limit_hit) is not None:
+        value = limit_ends.told(hit)
+        return _lost(limit_ends.outcome_of(hit), limit_ends.error_name(hit), value, limit_ends.info_of(hit))
     if trouble is not None and status is None and number in (signals.SIGKILL, None):
         if trouble.reason == EndReason.MESSAGE_SIZE:
             info = _info(EndReason.MESSAGE_SIZE, **trouble.metadata)

@@ -4,12 +4,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from cellhouse.model import CaptureLimits, RetentionLimits, SessionLimits
+from cellhouse.model import CaptureLimits, RetentionLimits, SessionLimits, WallLimits
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Everything configurable of a house. `environments` are the places searched for kernel environments.
+
+    `walls` is what a runtime may use where it doesn't say; what `named` in it is held for every runtime, or there is none.
 
     `start` is how native kernels come to be where a runtime doesn't say: forked from a zygote, which has imported
     `preload` (what is missing is passed over), or fresh. `spares` sessions of each zygote are forked ahead.
@@ -21,6 +23,7 @@ class Settings:
     capture: CaptureLimits = field(default_factory=CaptureLimits)
     session: SessionLimits = field(default_factory=SessionLimits)
     retention: RetentionLimits = field(default_factory=RetentionLimits)
+    walls: WallLimits = field(default_factory=WallLimits)
     environments: tuple[Path, ...] | None = None
     max_runtimes: int = 64
     max_sessions: int = 64

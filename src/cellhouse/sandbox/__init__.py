@@ -15,6 +15,7 @@ from cellhouse.sandbox.base import (
 )
 from cellhouse.sandbox.landlock import LEAST_ABI as LANDLOCK_LEAST_ABI, landlock_abi
 from cellhouse.sandbox.leftovers import remove_leftovers
+from cellhouse.sandbox.limits import require_limits
 from cellhouse.sandbox.process import ProcessExit, SandboxProcess
 from cellhouse.sandbox.registry import DEFAULT_LEVEL, create_sandbox, levels
 from cellhouse.sandbox.usage import ProcessUsage, usage
@@ -40,5 +41,6 @@ __all__ = [
     "landlock_abi",
     "levels",
     "remove_leftovers",
+    "require_limits",
     "usage",
 ]

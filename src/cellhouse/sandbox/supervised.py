@@ -183,8 +183,8 @@ class SupervisedSandbox(ABC):
             raise
 
     def _with_limits(self, report: Isolation) -> Isolation:
-        """A backend's report, with what is known of the limits."""
-        if self._keeper is None:
+        """A backend's report, with what is known of the limits. Where there are no walls, they make none."""
+        if self._keeper is None or not any(layer.status == IN_FORCE for layer in report.layers):
             return report
         held = self._keeper.reports
         text = ", ".join(f"{each.name} {each.enforcement}" for each in held)

@@ -3,5 +3,6 @@
 from cellhouse.sandbox.limits.keeper import LimitKeeper
 from cellhouse.sandbox.limits.leftovers import remove_limit_leftovers
 from cellhouse.sandbox.limits.machine import Machine, fit
+from cellhouse.sandbox.limits.require import require_limits
 
-__all__ = ["LimitKeeper", "Machine", "fit", "remove_limit_leftovers"]
+__all__ = ["LimitKeeper", "Machine", "fit", "remove_limit_leftovers", "require_limits"]

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from cellhouse.model import (
-    CallReason,
     Enforcement,
-    FailedPrecondition,
     LimitHit,
     LimitName,
     LimitReport,
@@ -27,6 +25,7 @@ from cellhouse.sandbox.limits.content_disk import DiskUnavailable, mount_disk
 from cellhouse.sandbox.limits.disk_use import can_measure
 from cellhouse.sandbox.limits.leftovers import note_groups
 from cellhouse.sandbox.limits.machine import Machine, fit
+from cellhouse.sandbox.limits.require import require_limits
 from cellhouse.sandbox.limits.watchdog import Watchdog
 from cellhouse.sandbox.process import ProcessExit, SandboxProcess
 
@@ -36,14 +35,6 @@ ENTER: Final = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done;
 WATCHER: Final = "by a watcher outside, four times a second"
 REMOVE_ROUNDS: Final = 100
 REMOVE_SECONDS: Final = 0.01
-REMEDIES: Final[dict[LimitName, str]] = {
-    "memory": "run the service as root, or in a cgroup that is delegated to it with the memory controller",
-    "cpus": "run the service as root, or in a cgroup that is delegated to it with the cpu controller",
-    "processes": "run the service as root, or in a cgroup that is delegated to it with the pids controller",
-    "content": "run the service as root where loop devices and mkfs.ext4 can be had",
-    "openFiles": "ask for isolation 'bubblewrap'",
-    "fileSize": "ask for isolation 'bubblewrap'",
-}
 
 
 @dataclass(slots=True)
@@ -121,7 +112,7 @@ class LimitKeeper:
                 self._report(
                     name, Enforcement.NONE, "the code could lift it, having a capability of the service's"
                 )
-        self._check_named()
+        require_limits(self.limits, self.reports)
 
     def _make_group(self) -> str:
         """Why there is none; empty where there is."""
@@ -149,21 +140,6 @@ class LimitKeeper:
     def _report(self, name: LimitName, enforcement: Enforcement, detail: str) -> None:
         value = self.limits.value(name)
         self._reports[name] = LimitReport(name=name, value=value, enforcement=enforcement, detail=detail)
-
-    def _check_named(self) -> None:
-        for name in NAMES:
-            report = self._reports[name]
-            lacks = (
-                "held" if name in self.limits.named and report.enforcement is Enforcement.NONE
-                else "held exactly" if name in self.limits.exact and report.enforcement is not Enforcement.EXACT
-                else ""
-            )  # fmt: skip
-            if lacks:
-                raise FailedPrecondition(
-                    f"limits.{name} can't be {lacks} here ({report.detail}); {REMEDIES[name]}, or do not name it",
-                    reason=CallReason.LIMIT_UNAVAILABLE,
-                    metadata={"limit": name, "enforcement": report.enforcement.value},
-                )
 
     def wrap(self, argv: Sequence[str]) -> list[str]:
         """The command that starts the supervisor, within the limits, and with those for it to take on."""
