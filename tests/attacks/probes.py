@@ -354,6 +354,18 @@ call('umount2', place, 2)
         needs="/dev/kvm",
         layers=("mount",),
     ),
+    Probe(
+        "host-file-by-its-handle",
+        """
+place = os.path.dirname(ARGS['scratch'])
+handle = ctypes.create_string_buffer(struct.pack('<Ii', 128, 0), 136)
+if not ARGS['walled']:
+    call('name_to_handle_at', -100, place.encode(), handle, ctypes.byref(ctypes.c_int()), 0)
+os.close(call('open_by_handle_at', os.open(place, os.O_RDONLY), handle, 0))
+""",
+        ("EPERM",),
+        ROOT,
+    ),
     # Sockets.
     Probe(
         "socket-raw",
@@ -436,7 +448,6 @@ code.write(bytes.fromhex('53b814000000cd805bc3'))  # push rbx; mov eax, 20 (getp
 address = ctypes.addressof(ctypes.c_char.from_buffer(code))
 if ctypes.CFUNCTYPE(ctypes.c_int)(address)() != os.getpid():
     missed('no 32-bit calls in this kernel')
-os._exit(0) if False else None
 """,
         ("SIGSYS",),
         only="x86_64",

@@ -68,6 +68,12 @@ ATTACKS: Final = (
     ),
     Attack("priority", "os.setpriority(os.PRIO_PROCESS, PID, 1)"),
 )
+# Known to succeed: the kernel asks for the same uid only, and neither the filter, which sees no paths, nor the domain,
+# which closes no files, stands in the way.
+OPEN: Final = (
+    Attack("oom-score", "open(f'/proc/{PID}/oom_score_adj', 'w').write('500')"),
+    Attack("affinity", "os.sched_setaffinity(PID, os.sched_getaffinity(PID))"),
+)
 ON_THE_SUPERVISOR: Final = tuple(
     attack
     for attack in ATTACKS

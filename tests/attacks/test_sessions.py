@@ -19,7 +19,7 @@ from cellhouse.runtime import Settings
 from cellhouse.sandbox import LANDLOCK_LEAST_ABI, landlock_abi
 from cellhouse.sandbox.seccomp import MACHINES
 from tests.attacks.host import UNSHARE
-from tests.attacks.siblings import ATTACKS, ON_THE_SUPERVISOR, Attack
+from tests.attacks.siblings import ATTACKS, ON_THE_SUPERVISOR, OPEN, Attack
 from tests.promises.conftest import warm_threads
 from tests.runtime.support import quiet, until, within
 from tests.sandbox.support import PYTHON
@@ -123,6 +123,12 @@ async def test_on_the_zygote(walled: Sessions, attack: Attack) -> None:
 async def test_on_the_supervisor(walled: Sessions, attack: Attack) -> None:
     assert walled.supervisor == 1
     assert await walled.attacked(attack, 1) == "refused"
+
+
+@pytest.mark.parametrize("attack", named(OPEN))
+async def test_what_is_still_open(walled: Sessions, attack: Attack) -> None:
+    """Fails as soon as it is closed, so that nobody goes on saying that it is open."""
+    assert await walled.attacked(attack, walled.victim) == "reached"
 
 
 @pytest.mark.walls
