@@ -387,6 +387,22 @@ async def test_a_program_that_does_not_work_at_all(
         await create_sandbox("bubblewrap", spec(tmp_path / "state")).start()
 
 
+def test_a_mount_that_goes_during_the_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    packed = bwrap.find_bwrap().path
+    no_wheel(monkeypatch, tmp_path / "bin")
+    fails_once = f"""
+if [ "$1" != --version ] && ! [ -e {tmp_path}/tried ]; then
+    : > {tmp_path}/tried
+    echo "bwrap: Can't bind mount /oldroot/ on /newroot/: Unable to remount destination: No such file" >&2
+    exit 1
+fi
+exec {packed} "$@"
+"""
+    script(tmp_path / "bin" / "bwrap", fails_once)
+    assert bwrap.find_bwrap().path == tmp_path / "bin" / "bwrap"
+
+
 def test_a_program_that_was_mended_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     packed = bwrap.find_bwrap().path
@@ -473,6 +489,25 @@ exec {real.path} "$@"
     )
     with pytest.raises(FailedPrecondition, match="Seccomp 0 instead of 2"):
         await create_sandbox("bubblewrap", spec(tmp_path / "state")).start()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can see the namespaces of a supervisor")
+async def test_a_bwrap_that_keeps_a_namespace_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = bwrap.find_bwrap()
+    lax = script(tmp_path / "bwrap", f'all=$1; shift; exec {real.path} "$all" --share-net "$@"')
+    monkeypatch.setattr(
+        "cellhouse.sandbox.bubblewrap.find_bwrap",
+        lambda: bwrap.Bwrap(lax, real.version, real.disables_userns),
+    )
+    with pytest.raises(FailedPrecondition, match="net namespace of the host instead of its own"):
+        await create_sandbox("bubblewrap", spec(tmp_path / "state")).start()
+
+
+async def test_what_puts_the_walls_up_has_no_environment(sandbox: SupervisedSandbox) -> None:
+    assert sandbox._launcher is not None
+    assert Path(f"/proc/{sandbox._launcher.pid}/environ").read_bytes() == b""
 
 
 async def test_what_is_started_inside_inherits_nothing(walls: SupervisedSandbox) -> None:

