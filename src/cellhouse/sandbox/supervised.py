@@ -202,8 +202,9 @@ class SupervisedSandbox(ABC):
         self._channel, theirs = Channel.pair()
         with theirs:
             launch = await self.prepare(theirs.fileno())
-            await self._limit(launch)
-            if self._closing is not None:
+            if self._closing is None:
+                await self._limit(launch)
+            if self._is_closing():
                 for descriptor in launch.descriptors:
                     os.close(descriptor)
                 raise SandboxGone("the sandbox was closed while it started")

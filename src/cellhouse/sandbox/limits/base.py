@@ -103,7 +103,7 @@ def own_path(process: Path, controller: str) -> str | None:
 def below(mount: Mount, path: str) -> Path:
     """The directory of a group. GroupUnavailable where it lies outside of what is mounted."""
     inside = os.path.relpath(path, mount.root)
-    if inside.startswith(".."):
+    if inside.startswith("..") or path.startswith("/.."):
         raise GroupUnavailable(f"the group {path} of this process can't be seen in {mount.point}")
     return mount.point / inside
 

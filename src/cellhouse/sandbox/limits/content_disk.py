@@ -1,5 +1,6 @@
 """A disk of its own for /content: an ext4 in a file, mounted in its place while the sandbox lives. Needs root."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -40,7 +41,8 @@ def mount_disk(state: Path, size: int) -> None:
         (content / "lost+found").rmdir()
         content.chmod(0o700)
     except (OSError, DiskUnavailable) as error:
-        _unmount(content)
+        with contextlib.suppress(DiskUnavailable):  # it is told as it is already
+            _unmount(content)
         image.unlink(missing_ok=True)
         raise DiskUnavailable(str(error)) from error
 
@@ -64,7 +66,10 @@ def settle_disk(state: Path) -> None:
         _run("cp", "-a", "--sparse=always", "-x", "-T", "--", str(content), str(out), seconds=COPY_SECONDS)
     except DiskUnavailable as error:
         raise OSError(f"what is in /content can't be taken off its disk {image}: {error}") from error
-    _unmount(content)
+    try:
+        _unmount(content)
+    except DiskUnavailable as error:
+        raise OSError(f"the disk {image} of /content can't be unmounted: {error}") from error
     content.rmdir()
     out.rename(content)
     image.unlink()
