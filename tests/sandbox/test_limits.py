@@ -31,9 +31,9 @@ def report(sandbox: SupervisedSandbox, name: str) -> LimitReport:
     return next(each for each in sandbox.limits if each.name == name)
 
 
-def groups() -> list[str]:
-    root = Path("/sys/fs/cgroup")
-    return sorted(str(path) for path in root.glob("**/cellhouse-*")) if root.exists() else []
+def groups_of(sandbox: SupervisedSandbox) -> list[Path]:
+    keeper = sandbox._keeper
+    return [] if keeper is None or keeper._group is None else list(keeper._group.directories)
 
 
 async def test_each_limit_is_told_with_its_value_and_by_what_it_is_held(limited: SupervisedSandbox) -> None:
@@ -141,7 +141,6 @@ except OSError as error:
 
 
 async def test_a_limit_that_is_named_is_held_or_there_is_no_sandbox(level: str, tmp_path: Path) -> None:
-    before = groups()
     for name, value in (("cpus", 0.5), ("content", CONTENT), ("memory", MEMORY)):
         limits = WallLimits(**{name: value}, named=frozenset({name}), exact=frozenset({name}))  # type: ignore[arg-type]
         refused: FailedPrecondition | None = None
@@ -158,7 +157,8 @@ async def test_a_limit_that_is_named_is_held_or_there_is_no_sandbox(level: str, 
             assert refused.metadata["limit"] == name
             assert "run the service as root" in refused.message
         assert sorted(path.name for path in (tmp_path / name).iterdir()) == ["content"]
-    assert groups() == before
+    assert isinstance(made, SupervisedSandbox)
+    assert not any(path.exists() for path in groups_of(made))
 
 
 async def test_more_than_the_machine_has_is_no_limit_when_named_and_less_when_not(
@@ -181,12 +181,12 @@ async def test_more_than_the_machine_has_is_no_limit_when_named_and_less_when_no
 
 
 async def test_nothing_of_it_is_left(level: str, tmp_path: Path) -> None:
-    before = groups()
     made = create_sandbox(level, spec(tmp_path / "state", limits=SMALL))
     assert isinstance(made, SupervisedSandbox)
     async with made:
         assert (await run_python(made, "open('file', 'w').write('kept')")).how.exit_status == 0
-    assert groups() == before
+    assert isinstance(made, SupervisedSandbox)
+    assert not any(path.exists() for path in groups_of(made))
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text(encoding="utf-8")
     assert [path.name for path in (tmp_path / "state").iterdir()] == ["content"]
     assert [path.name for path in (tmp_path / "state" / "content").iterdir()] == ["file"]
@@ -194,7 +194,6 @@ async def test_nothing_of_it_is_left(level: str, tmp_path: Path) -> None:
 
 
 async def test_closed_while_it_gets_its_limits(level: str, tmp_path: Path) -> None:
-    before = groups()
     for _ in range(3):
         made = create_sandbox(level, spec(tmp_path / "state", limits=SMALL))
         starting = asyncio.ensure_future(made.start())
@@ -203,7 +202,8 @@ async def test_closed_while_it_gets_its_limits(level: str, tmp_path: Path) -> No
         await made.close()
         with pytest.raises((SandboxGone, FailedPrecondition)):
             await starting
-    assert groups() == before
+    assert isinstance(made, SupervisedSandbox)
+    assert not any(path.exists() for path in groups_of(made))
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text(encoding="utf-8")
 
 

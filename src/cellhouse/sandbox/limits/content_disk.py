@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from cellhouse.files import HostileDir
+from cellhouse.sandbox.limits.copying import clear_links, copy_tree
 
 IMAGE: Final = "content.img"
 CONTENT: Final = "content"
 OUT: Final = "content.out"
 PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
 SECONDS: Final = 60.0
-COPY_SECONDS: Final = 3600.0
 SAID_CHARS: Final = 500
 
 
@@ -61,9 +61,8 @@ def settle_disk(state: Path) -> None:
         if not os.path.ismount(content):  # not since a restart of the machine, say
             _mount(image, content)
         _clear(out)
-        out.mkdir(mode=0o700)
-        # By the program, and to the end: links stay links, holes holes, and no name is too odd.
-        _run("cp", "-a", "--sparse=always", "-x", "-T", "--", str(content), str(out), seconds=COPY_SECONDS)
+        clear_links(out)
+        copy_tree(content, out)
     except DiskUnavailable as error:
         raise OSError(f"what is in /content can't be taken off its disk {image}: {error}") from error
     try:
@@ -93,7 +92,7 @@ def _clear(path: Path) -> None:
         path.rmdir()
 
 
-def _run(program: str, *arguments: str, seconds: float = SECONDS) -> None:
+def _run(program: str, *arguments: str) -> None:
     found = shutil.which(program, path=PATH)
     if found is None:
         raise DiskUnavailable(f"there is no {program} here; install it")
@@ -103,7 +102,7 @@ def _run(program: str, *arguments: str, seconds: float = SECONDS) -> None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             env={"PATH": PATH, "LC_ALL": "C"},
-            timeout=seconds,
+            timeout=SECONDS,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

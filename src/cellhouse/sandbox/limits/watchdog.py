@@ -49,6 +49,7 @@ class Watchdog:
         self._written: dict[int, int] = {}
         self._disk_due = 0.0
         self._disk_over = 0
+        self._ended_for_disk = False
 
     def begin(self, launcher: int, supervisor: int) -> None:
         self._supervisor = supervisor
@@ -95,7 +96,7 @@ class Watchdog:
 
     def _disk(self, census: Census) -> Found | None:
         """Who has written most since the last look, once there is too much. What stands there is no later one's fault."""
-        if "content" not in self._names or time.monotonic() < self._disk_due:
+        if "content" not in self._names or not census.shares or time.monotonic() < self._disk_due:
             return None
         began = time.monotonic()
         detail = ""
@@ -110,10 +111,14 @@ class Watchdog:
         measure_writes(census)
         for pid, share in census.shares.items():
             self._written[pid] = share.written
-        if used <= max(self._limits.content, self._disk_over) or not census.shares:
+        if self._ended_for_disk:
+            # It may have written on until it was dead: what stands there now is what the others are measured against.
+            self._ended_for_disk, self._disk_over = False, used
+            return None
+        if used <= max(self._limits.content, self._disk_over):
             self._disk_over = self._disk_over if used > self._limits.content else 0
             return None
-        self._disk_over = used if not detail else 0
+        self._ended_for_disk = True
         most = max(census.shares, key=lambda pid: self._written[pid] - before.get(pid, 0))
         return Found(LimitHit("content", self._limits.content, None if detail else used, detail), most)
 
