@@ -92,6 +92,16 @@ from matplotlib import pyplot
 pyplot.plot([1, 2]); pyplot.savefig("/content/p.png"); pyplot.savefig("/content/p.svg")
 assert open("/content/p.png", "rb").read(4) == b"\\x89PNG"
 """,
+    "zmq": """
+import zmq
+context = zmq.Context()
+asking, answering = context.socket(zmq.REQ), context.socket(zmq.REP)
+asking.connect("tcp://127.0.0.1:%d" % answering.bind_to_random_port("tcp://127.0.0.1"))
+asking.send(b"x")
+answering.send(answering.recv())
+assert asking.recv() == b"x"
+context.destroy()
+""",
     "terminal": """
 import os, pty
 pid, master = pty.fork()
@@ -135,7 +145,7 @@ if __name__ == "__main__":
     shared.close()
     shared.unlink()
 """
-NEEDS = ("numpy", "pandas", "matplotlib", "pip")
+NEEDS = ("numpy", "pandas", "matplotlib", "zmq", "pip")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

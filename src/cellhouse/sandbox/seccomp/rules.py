@@ -61,6 +61,7 @@ SET_ID: Final = 0o6000
 CREATES: Final = (
     0o100 | 0o20000000
 )  # O_CREAT, __O_TMPFILE: without either a mode is not looked at, and may be anything
+SCHED_OTHER: Final = 0
 PRIO_USER, IOPRIO_WHO_USER = 2, 3
 PERSONALITY_NONE, PERSONALITY_QUERY = 0, 0xFFFFFFFF
 TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD = 0x5412, 0x541C, 0x541D, 0x5423
@@ -105,7 +106,14 @@ RULES: Final = (
     ),
     Rule("prlimit64", errno.EPERM, _LIMITS_WHY, (_any_of(0, ALL), _any_of(2, ALL))),
     Rule("prlimit64", errno.EPERM, _LIMITS_WHY, (_any_of(0, ALL), _any_of(2, ALL, upper=True))),
-    Rule("sched_setparam sched_setscheduler sched_setattr", errno.EPERM, _PRIORITY_WHY, (_any_of(0, ALL),)),
+    # The C library names threads by their numbers, and libzmq aborts where it can't have the usual policy for its own.
+    Rule(
+        "sched_setscheduler",
+        errno.EPERM,
+        _PRIORITY_WHY,
+        (_any_of(0, ALL), Bits(1, ALL, (SCHED_OTHER,), other=True)),
+    ),
+    Rule("sched_setattr", errno.EPERM, _PRIORITY_WHY, (_any_of(0, ALL),)),
     Rule("setpriority ioprio_set", errno.EPERM, _PRIORITY_WHY, (_any_of(1, ALL),)),
     Rule("setpriority", errno.EPERM, _PRIORITY_WHY, (Bits(0, ALL, (PRIO_USER,)),)),
     Rule("ioprio_set", errno.EPERM, _PRIORITY_WHY, (Bits(0, ALL, (IOPRIO_WHO_USER,)),)),
