@@ -32,6 +32,9 @@ import json, os
 def prepare():
     pass
 
+def fill_pools():
+    pass
+
 def run(sock):
     for line in sock.makefile():
         said = []

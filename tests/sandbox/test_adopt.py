@@ -31,6 +31,9 @@ import os
 def prepare():
     pass
 
+def fill_pools():
+    pass
+
 def run(sock):
     sock.send(b"up\\n")
     for line in sock.makefile():

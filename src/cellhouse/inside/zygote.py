@@ -19,13 +19,13 @@ order to end; sessions live on.
 
 from __future__ import annotations
 
+import _signal  # without the enumerations round it, whose memory would be touched
 import array
 import ctypes
 import gc
 import importlib.util
 import json
 import os
-import random
 import select
 import signal
 import socket
@@ -33,7 +33,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 MESSAGE_BYTES = 64 * 1024  # one datagram, both ways
@@ -43,6 +43,9 @@ TOKEN = "CELLHOUSE_PROCESS"  # the variable that marks every descendant of one p
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 PR_SET_PDEATHSIG = 1
+
+LIBC = ctypes.CDLL(None)
+LIBC.getenv.restype = ctypes.c_void_p
 
 
 class Ended(Exception):
@@ -63,10 +66,8 @@ def mark_process(mark: str) -> None:
     The kernel shows the memory in which the first environment was laid down, which every fork shares with its forebear
     until it writes there. Raises RuntimeError where the mark can't be put in the place of the one that is there.
     """
-    libc = ctypes.CDLL(None)
-    libc.getenv.restype = ctypes.c_void_p
     new = os.fsencode(mark)
-    address = libc.getenv(os.fsencode(TOKEN))
+    address = LIBC.getenv(os.fsencode(TOKEN))
     shown = f"{TOKEN}=".encode() + new
     if not address or len(ctypes.string_at(address)) != len(new):
         raise RuntimeError(f"there is no {TOKEN} of {len(new)} characters in the environment")
@@ -77,20 +78,34 @@ def mark_process(mark: str) -> None:
     os.environ[TOKEN] = mark
 
 
-def default_signals() -> None:
-    """As Python has them when it starts."""
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+def as_python_starts() -> dict[int, Any]:
+    """What becomes of each signal in a Python that has just started."""
+    handlers: dict[int, Any] = {
+        int(number): _signal.SIG_DFL for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+    }
+    handlers[int(signal.SIGINT)] = signal.default_int_handler
     for name in ("SIGPIPE", "SIGXFSZ"):
         if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+            handlers[int(getattr(signal, name))] = _signal.SIG_IGN
+    return handlers
+
+
+HANDLERS = as_python_starts()
+
+
+def default_signals() -> None:
+    """Undo what was done to signals since Python started, and touch no more than that: memory touched is memory copied."""
+    for number, handler in HANDLERS.items():
+        if _signal.getsignal(number) != handler:
+            _signal.signal(number, handler)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, [])
 
 
 def reseed() -> None:
-    """What is random, or secret, in the forebear is not to be the same in all that it becomes."""
-    random.seed()
+    """What is random, or secret, in the forebear is not to be the same in all that it becomes.
+
+    `random` sees to itself, at each fork.
+    """
     numpy_random: Any = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
@@ -121,8 +136,11 @@ def why(error: BaseException) -> str:
 
 
 class Zygote:
-    def __init__(self, control: socket.socket, modules: Sequence[str]) -> None:
+    def __init__(
+        self, control: socket.socket, modules: Sequence[str], fill_pools: Callable[[], None]
+    ) -> None:
         self.control = control
+        self.fill_pools = fill_pools
         self.pending = list(modules)
         self.modules: list[str] = []
         self.missing: dict[str, str] = {}
@@ -160,6 +178,7 @@ class Zygote:
         if threads() > 1:
             raise Unfit(f"{threads()} threads run in it, and would be missing in a fork")
         gc.collect()
+        self.fill_pools()
         gc.freeze()  # no collection of a session's writes into what it shares with all others
         self.send({"type": "ready", "modules": self.modules, "missing": self.missing})
 
@@ -252,7 +271,7 @@ class Zygote:
                 os._exit(1)  # the zygote died, and nobody knows of this process
             if self.supervisor != 1:
                 # As the supervisor does it for what it starts; not before this is its child.
-                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+                LIBC.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
                 if os.getppid() != self.supervisor:
                     os._exit(1)
         except BaseException as error:
@@ -297,7 +316,7 @@ def main() -> None:
     sys.path[:] = trusted
     host.prepare()
     try:
-        session = Zygote(control, modules).serve()
+        session = Zygote(control, modules, host.fill_pools).serve()
     except Ended:
         return
     host.run(session)

@@ -20,6 +20,9 @@ class Comms:
         self.manager: Any = None
 
     def install(self) -> None:
+        """May be called twice."""
+        if self.manager is not None:
+            return
         try:
             import comm
             from comm.base_comm import BaseComm, CommManager

@@ -43,8 +43,7 @@ class Executions:
         self._interrupts = link.interrupts
         self._interrupts.entries = {Executions._call.__code__, Executions._task_done.__code__}
         self._questions, self._children, self._loop = questions, children, loop
-        self._helper = Helper(self._interrupts, streams)
-        self._helper.start()
+        self.helper = Helper(self._interrupts, streams)
         self._after = after
         self._pid = os.getpid()
 
@@ -86,7 +85,7 @@ class Executions:
         if not silent:
             echo = {"code": "", "execution_count": self._shell.execution_count}
             self._link.send("execute_input", echo, parent=parent, ordered=False)
-        self._helper.wake()
+        self.helper.wake()
 
     def _look_at(self, code: str) -> tuple[dict[str, Any], bool]:
         """How the shell is to be given the code, and whether it awaits something. The user's transformers run here."""

@@ -19,7 +19,7 @@ class Helper:
 
     def __init__(self, interrupts: Interrupts, streams: Streams) -> None:
         self._interrupts, self._streams = interrupts, streams
-        self._parked = False
+        self._parked = False  # nor started
         self._idle = 0
         self._gate = _thread.allocate_lock()
 
@@ -31,7 +31,7 @@ class Helper:
         """A cell begins."""
         self._idle = 0
         if self._parked:
-            self._parked = False
+            self._parked = False  # nor started
             self._gate.release()
 
     def _run(self) -> None:

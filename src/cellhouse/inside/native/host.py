@@ -23,21 +23,25 @@ from .landlock import enter as enter_landlock
 from .link import Link
 from .origin import carry, origin
 from .pipes import Pipe
+from .pools import fill_pools as fill_pools
 from .questions import Questions
-from .shell import ZMQInteractiveShell, make_shell, warm
+from .rehearsal import rehearse
+from .shell import ZMQInteractiveShell, make_shell
 from .standin import Kernel, kernel_info
 from .streams import Streams
 from .tracebacks import Report
 
 _shell: ZMQInteractiveShell | None = None
+_comms = Comms()
 
 
 def prepare() -> None:
-    """Make the shell and go its ways once: what is forked from here begins with it."""
+    """Make the shell and go a session's ways: what is forked from here begins with all that in its memory."""
     global _shell
     if _shell is None:
         _shell = make_shell()
-        warm(_shell)
+        _comms.install()
+        rehearse(_shell)
         gc.collect()
 
 
@@ -54,7 +58,7 @@ class Host:
         self.interrupts = Interrupts()
         self.link = Link(sock, [Pipe(number, self.interrupts) for number in (1, 2)], self.interrupts)
         self.bundles = Bundles(self.link)
-        self.comms = Comms()
+        self.comms = _comms
         self.loop = asyncio.new_event_loop()
 
     def serve(self) -> NoReturn:
@@ -111,7 +115,7 @@ class Host:
             self.loop,
             after=self._cell_done,
         )
-        streams.flush()
+        self.executions.helper.start()
         mark = MARK_START + bytes.fromhex(content["nonce"])
         streams.start_marks(mark)
         self.link.start(mark)

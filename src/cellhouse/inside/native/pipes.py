@@ -51,6 +51,12 @@ class Pipe:
         status = os.fstat(fd)
         self._identity = (status.st_dev, status.st_ino)
 
+    def close(self) -> None:
+        """Our own ends; the descriptor stays."""
+        for fd in (self.fd, self._spare):
+            os.close(fd)
+        self.fd = self._spare = -1
+
     def heal(self) -> None:
         """Bring the descriptor back where the user's code has closed it."""
         try:

@@ -38,6 +38,7 @@ from .streams import Streams
 from .tracebacks import Report, text_of, unusual, without_ours, without_overhead
 
 REMEMBERED_REPR_CHARS = 10_000
+PLAIN_TYPES = (int, float, str, bool, bytes)
 
 
 class Sink:
@@ -144,6 +145,27 @@ class Hook(DisplayHook):
         assert self.msg is not None
         self.msg["data"] = format_dict
         self.msg["metadata"] = md_dict or {}
+
+    def compute_format_data(self, result: Any) -> Any:
+        """A number or a text has one representation, and need not be shown to a dozen formatters to learn that."""
+        kind = type(result)
+        if kind in PLAIN_TYPES:
+            display = self.shell.display_formatter
+            others = (
+                display.ipython_display_formatter,
+                display.mimebundle_formatter,
+                *display.formatters.values(),
+            )
+            plain = display.formatters["text/plain"]
+            if display.active_types == self._all_types(display) and not any(
+                kind in formatter.type_printers for formatter in others if formatter is not plain
+            ):
+                return {"text/plain": plain(result)}, {}
+        return super().compute_format_data(result)
+
+    @staticmethod
+    def _all_types(display: Any) -> list[str]:
+        return list(display.format_types)
 
     def log_output(self, format_dict: Any) -> None:
         """Only what history needs: the base class keeps every bundle for ever."""
@@ -389,21 +411,3 @@ def _pretend(shell_class: Any) -> None:
         package = importlib.util.module_from_spec(spec)
         sys.modules["ipykernel"] = package
         spec.loader.exec_module(package)
-
-
-def warm(shell: ZMQInteractiveShell) -> None:
-    """Run the ways of a cell once, so that all of them are imported; then forget it."""
-    for code in (
-        "1 + 1",
-        "print(end='')",
-        "raise ValueError('x')",
-        "def f():\n    return 1 / 0\nf()",
-        "x =",
-        "f?",
-    ):
-        shell.run_cell(code, store_history=True)
-    shell.payload_manager.clear_payload()
-    shell.reset(new_session=True)
-    shell.history_manager.reset()
-    shell.execution_count = 1
-    shell.last_report = shell.failure = None
