@@ -135,6 +135,19 @@ def test_a_disk_that_is_mounted_no_more_is_settled_too(disk: Path) -> None:
 
 
 @only_root
+def test_the_disk_is_whose_the_directory_was(tmp_path: Path) -> None:
+    (tmp_path / "content").mkdir()
+    os.chown(tmp_path / "content", 4711, 4712)
+    (tmp_path / "content").chmod(0o710)
+    mount_disk(tmp_path, SIZE)
+    found = (tmp_path / "content").stat()
+    settle_disk(tmp_path)
+    after = (tmp_path / "content").stat()
+    for each in (found, after):
+        assert (each.st_uid, each.st_gid, each.st_mode & 0o777) == (4711, 4712, 0o710)
+
+
+@only_root
 def test_no_disk_over_what_is_there_already(tmp_path: Path) -> None:
     (tmp_path / "content").mkdir()
     (tmp_path / "content" / "file").touch()

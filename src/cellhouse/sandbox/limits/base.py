@@ -10,6 +10,8 @@ from cellhouse.model import LimitName, WallLimits
 PREFIX: Final = "cellhouse-"
 """Begins the name of every group that is made here."""
 
+READ_BYTES: Final = 4096
+
 
 class GroupUnavailable(Exception):
     """There can be no group here; the message says why, as the end of a sentence."""
@@ -119,13 +121,21 @@ def write(path: Path, text: str) -> None:
 
 def read_number(path: Path, key: str = "") -> int | None:
     """The number in a file, or the one behind a key; None where there is none."""
+    # Not by way of a file object: this is asked before and after every execution.
     try:
-        text = path.read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
         return None
+    try:
+        text = os.read(descriptor, READ_BYTES)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    wanted = key.encode()
     for line in text.splitlines():
-        word, _, value = line.rpartition(" ")
-        if word == key and value.isdigit():
+        word, _, value = line.rpartition(b" ")
+        if word == wanted and value.isdigit():
             return int(value)
     return None
 

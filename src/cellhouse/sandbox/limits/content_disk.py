@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import stat
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -29,6 +30,7 @@ def mount_disk(state: Path, size: int) -> None:
     image, content = state / IMAGE, state / CONTENT
     if any(content.iterdir()):
         raise DiskUnavailable("/content is not empty")
+    before = content.stat()  # whose it is and who may enter holds for the disk too
     try:
         with image.open("xb") as file:
             os.fchmod(file.fileno(), 0o600)
@@ -39,7 +41,8 @@ def mount_disk(state: Path, size: int) -> None:
         )  # fmt: skip
         _mount(image, content)
         (content / "lost+found").rmdir()
-        content.chmod(0o700)
+        os.chown(content, before.st_uid, before.st_gid)
+        content.chmod(stat.S_IMODE(before.st_mode))
     except (OSError, DiskUnavailable) as error:
         with contextlib.suppress(DiskUnavailable):  # it is told as it is already
             _unmount(content)

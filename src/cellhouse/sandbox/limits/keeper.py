@@ -201,15 +201,18 @@ class LimitKeeper:
 
     def _look(self) -> None:
         for place in list(self._places.values()):
-            if not is_dying(place.process.pid):
-                self._look_at(place)
-        if self._group is not None and not any(is_dying(p.pid) for p in self._places):
-            self._main_kills = self._group.kills()
+            self._look_at(place)
+        if self._group is None or (kills := self._group.kills()) == self._main_kills:
+            return
+        if not any(is_dying(process.pid) for process in self._places):
+            self._main_kills = kills
 
     def _look_at(self, place: _Place) -> None:
         """Whom the kernel of the host has killed here before now was not this process, as long as that lives."""
-        if place.seat is not None and not is_dying(place.process.pid):
-            place.kills = place.seat.kills()
+        if place.seat is None or (kills := place.seat.kills()) == place.kills:
+            return
+        if not is_dying(place.process.pid):  # asked afterwards: else it could have been killed in between
+            place.kills = kills
 
     def _judge(self, place: _Place, how: ProcessExit) -> LimitHit | None:
         """Which limit ended it, if one did: nothing else ends by SIGKILL, or in a way that can't be learnt, there."""
