@@ -123,17 +123,17 @@ def test_no_history_file_and_no_thread(k: Inside) -> None:
     import threading
 
     shell, _ = k.session()
-    k.native("shell").warm(shell)
+    k.native("rehearsal").rehearse(shell)
     assert threading.active_count() == 1
     assert not [name for name in os.listdir(os.environ["IPYTHONDIR"]) if "sqlite" in name]
     assert len(os.listdir("/proc/self/task")) == 1
 
 
 @inside
-def test_the_shell_is_as_new_after_it_was_warmed(k: Inside) -> None:
-    """`warm`: reset, history and counters."""
+def test_the_shell_is_as_new_after_a_rehearsal(k: Inside) -> None:
+    """Reset, history and counters."""
     shell, session = k.session()
-    k.native("shell").warm(shell)
+    k.native("rehearsal").rehearse(shell)
     del session.sent[:]
     for name in ("f", "_1", "_i1", "In", "Out", "_", "__"):
         found = shell.user_ns.get(name)

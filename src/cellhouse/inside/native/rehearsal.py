@@ -38,6 +38,8 @@ def rehearse(shell: ZMQInteractiveShell) -> None:
     streams = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
     sys.stdout.flush()
     sys.stderr.flush()
+    sink = shell.sink
+    before = (sink.link, sink.bundles, sink.streams)
     loop = asyncio.new_event_loop()
     try:
         for number in (1, 2):
@@ -53,6 +55,7 @@ def rehearse(shell: ZMQInteractiveShell) -> None:
         theirs.close()
         asyncio.set_event_loop(None)
         loop.close()
+        sink.link, sink.bundles, sink.streams = before
         _forget(shell)
 
 
@@ -98,7 +101,6 @@ def _drain(sock: socket.socket) -> None:
 
 
 def _forget(shell: ZMQInteractiveShell) -> None:
-    shell.sink.link = shell.sink.bundles = shell.sink.streams = None
     shell.payload_manager.clear_payload()
     shell.reset(new_session=True)
     shell.history_manager.reset()
