@@ -232,7 +232,7 @@ say({**exited, 'id': id, 'status': 5})
 async def test_a_supervisor_that_never_answers_loses_the_sandbox(
     level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cellhouse.sandbox.supervised.SPAWN_SECONDS", 0.05)
+    monkeypatch.setattr("cellhouse.sandbox.conversation.SPAWN_SECONDS", 0.05)
     async with made(level, tmp_path, GREET) as sandbox:
         with pytest.raises(SandboxGone, match=r"did not start /bin/true within 0\.05 s"):
             await sandbox.spawn(["/bin/true"], env={}, cwd="/")
