@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from cellhouse.model import Outcome, SessionState
+from cellhouse.model import LimitHit, Outcome, SessionState
 from tests.contract.rig import Rig, plain
 from tests.kernel.fake import FakeKernel, Sent
 
@@ -72,6 +72,46 @@ async def test_death_whose_cause_cannot_be_learnt(own_fake: Rig) -> None:
     assert told.result.outcome is Outcome.KERNEL_DIED
     assert told.reason == "KERNEL_LOST"
     assert told.metadata == {}
+
+
+@pytest.mark.parametrize(
+    ("hit", "outcome", "reason", "metadata"),
+    [
+        (
+            LimitHit("memory", 1000, 1200),
+            Outcome.OUT_OF_MEMORY,
+            "MEMORY",
+            {"limitBytes": "1000", "peakBytes": "1200"},
+        ),
+        (
+            LimitHit("processes", 16, 20),
+            Outcome.RESOURCE_KILLED,
+            "PROCESSES",
+            {"limitProcesses": "16", "peakProcesses": "20"},
+        ),
+        (LimitHit("content", 1000), Outcome.RESOURCE_KILLED, "DISK", {"limitBytes": "1000"}),
+    ],
+)
+async def test_death_by_a_limit(
+    own_fake: Rig, hit: LimitHit, outcome: Outcome, reason: str, metadata: dict[str, str]
+) -> None:
+    """Over a fake kernel; tests/promises meets each limit for real."""
+
+    async def script(k: FakeKernel, _: Sent) -> None:
+        k.echo()
+        k.stream("before\n")
+        k.die(signal=9, limit_hit=hit)
+
+    execution = await own_fake.submit("", script)
+    waiting = await own_fake.submit("", script)
+    told = await own_fake.end_of(execution)
+    assert (told.result.outcome, told.result.session_state) == (outcome, SessionState.RESET)
+    assert (told.reason, told.metadata) == (reason, metadata)
+    assert f"{hit.limit}" in told.error[1]
+    assert told.result.stdout == "before\n"
+    behind = await own_fake.end_of(waiting)
+    assert (behind.result.outcome, behind.reason) == (Outcome.NEVER_STARTED, "SESSION_RESET")
+    assert f"{hit.limit}" in behind.error[1]
 
 
 async def test_death_by_exit(mortal: Rig) -> None:

@@ -139,6 +139,7 @@ _STATES: dict[Outcome, set[SessionState]] = {
     Outcome.TIMED_OUT: _LIVE | {SessionState.RESET},
     Outcome.EXITED: _DEAD,
     Outcome.KERNEL_DIED: _DEAD,
+    Outcome.OUT_OF_MEMORY: _DEAD,
     Outcome.RESOURCE_KILLED: _DEAD,
     Outcome.SESSION_DELETED: _DEAD,
     Outcome.RUNTIME_LOST: _DEAD,

@@ -15,6 +15,7 @@ from cellhouse.model import (
     MIB,
     EndReason,
     ExecuteCodeResult,
+    InvalidArgument,
     LimitReport,
     NoticeReason,
     Outcome,
@@ -69,6 +70,22 @@ def report(caller: Caller, name: str) -> LimitReport:
 def figures(result: ExecuteCodeResult) -> tuple[str, dict[str, str]]:
     assert result.outcome_info is not None
     return result.outcome_info.reason, result.outcome_info.metadata
+
+
+async def test_limits_that_can_t_be_are_refused_and_leave_nothing(small: House) -> None:
+    before = [runtime.name for runtime in small.list_runtimes()]
+    for limits, field in (
+        (RuntimeLimits(memory=2**60), "limits.memory"),
+        (RuntimeLimits(cpus=5000), "limits.cpus"),
+        (RuntimeLimits(processes=2**31 - 1), "limits.processes"),
+        (RuntimeLimits(content=2**60), "limits.content"),
+        (RuntimeLimits(open_files=2**31 - 1), "limits.openFiles"),
+        (RuntimeLimits(file_size=2**60), "limits.fileSize"),
+    ):
+        with pytest.raises(InvalidArgument, match="more than this machine has; it takes at most") as refused:
+            await small.create_runtime(RuntimeSpec(limits=limits))
+        assert refused.value.metadata["field"] == field
+    assert [runtime.name for runtime in small.list_runtimes()] == before
 
 
 @pytest.mark.leaves("the kernel that comes in the place of one that ended")

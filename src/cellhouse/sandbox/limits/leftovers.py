@@ -1,6 +1,7 @@
 """What limits leave on the host when their service dies: groups and a mounted disk; how they are found and removed."""
 
 import json
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,8 @@ from cellhouse.sandbox.limits.base import PREFIX, remove_group
 from cellhouse.sandbox.limits.content_disk import settle_disk
 
 GROUPS: Final = "groups.json"
+ROUNDS: Final = 200
+ROUND_SECONDS: Final = 0.01
 
 
 def note_groups(state: Path, directories: Iterable[Path]) -> None:
@@ -23,8 +26,12 @@ def remove_limit_leftovers(state: Path) -> None:
         directories = [Path(each) for each in json.loads(noted.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):
         directories = []
-    for directory in directories:
-        if directory.name.startswith(PREFIX):
-            remove_group(directory)
-    noted.unlink(missing_ok=True)
+    ours = [directory for directory in directories if directory.name.startswith(PREFIX)]
+    for _ in range(ROUNDS):
+        ours = [directory for directory in ours if not remove_group(directory)]
+        if not ours:
+            break
+        time.sleep(ROUND_SECONDS)  # who was killed a moment ago is not quite out yet
+    if not ours:
+        noted.unlink(missing_ok=True)
     settle_disk(state)
