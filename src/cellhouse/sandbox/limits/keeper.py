@@ -97,7 +97,8 @@ class LimitKeeper:
         for name in NAMES:
             if name in group:
                 assert self._group is not None
-                self._report(name, Enforcement.EXACT, f"by {self._group.name}")
+                undone = "" if self._own_users else ", which hostile code without walls could leave"
+                self._report(name, Enforcement.EXACT, f"by {self._group.name}{undone}")
             elif name in by_process:
                 self._report(name, Enforcement.EXACT, "by a limit that each process carries along")
             elif name == "content":
