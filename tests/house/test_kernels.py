@@ -121,7 +121,9 @@ async def test_variables_hold_for_one_execution(python: Session) -> None:
     assert (await python.run("os.environ.get('NEW'), os.environ['KEPT']")).result == "(None, 'mine')"
     left = await python.run("sorted(name for name in set(globals()) - before if not name.startswith('_'))")
     assert left.result == "['before', 'subprocess']"
-    assert (await python.run("[n for n in __import__('sys').modules if 'cellhouse' in n and 'native' not in n]")).result == "[]"
+    assert (
+        await python.run("[n for n in __import__('sys').modules if 'cellhouse' in n and 'native' not in n]")
+    ).result == "[]"
     history = await python.run("len(In) - 1")
     assert history.result == str(history.execution_count)
 

@@ -25,7 +25,10 @@ _PATTERNS: Sequence[tuple[re.Pattern[str], str]] = [
     (re.compile(r"\b\d+(\.\d+)?(e[+-]?\d+)?( ?)(ns|[µμu]s|ms|s|min|seconds)\b"), r"<time>"),
     (re.compile(r"\bpid[=: ]+\d+"), "pid <pid>"),
     (re.compile(r"\bTask-\d+"), "Task-<number>"),
-    (re.compile(r"\bfigure_\d+\.html"), "figure_<number>.html"),  # plotly's, of the history's length where it is kept
+    (
+        re.compile(r"\bfigure_\d+\.html"),
+        "figure_<number>.html",
+    ),  # plotly's, of the history's length where it is kept
     (re.compile(r"\bT_[0-9a-f]{5}"), "T_<id>"),  # a table's style
     (re.compile(r"/tmp/[a-z0-9_.]*(?=/|\b)"), "<temporary>"),
 ]

@@ -40,7 +40,7 @@ print(json.dumps({{
     "writable": [path for path in ("/", "/usr", "/etc", "/bin", {prefix!r}) if writable(path)],
     "content": os.getcwd(),
     "uid": os.getuid(),
-    "interfaces": [name for _, name in socket.if_nameindex()],
+    "interfaces": [line.split(":")[0].strip() for line in open("/proc/net/dev").read().splitlines()[2:]],
 }}))
 """
 

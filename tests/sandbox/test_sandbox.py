@@ -480,11 +480,11 @@ async def test_the_report_names_every_layer(sandbox: SupervisedSandbox) -> None:
 
 
 async def test_a_layer_that_is_required_but_absent_fails_the_start(level: str, tmp_path: Path) -> None:
-    sandbox = create_sandbox(level, spec(tmp_path / "state", required_layers=("seccomp",)))
-    with pytest.raises(FailedPrecondition, match="'seccomp' can't be had") as caught:
+    sandbox = create_sandbox(level, spec(tmp_path / "state", required_layers=("landlock",)))
+    with pytest.raises(FailedPrecondition, match="'landlock' can't be had") as caught:
         await sandbox.start()
     assert caught.value.reason == "ISOLATION_UNAVAILABLE"
-    assert caught.value.metadata == {"isolation": level, "layer": "seccomp"}
+    assert caught.value.metadata == {"isolation": level, "layer": "landlock"}
     sandbox = create_sandbox(level, spec(tmp_path / "state", required_layers=("moat",)))
     with pytest.raises(FailedPrecondition, match="'moat' is not known"):
         await sandbox.start()
