@@ -108,7 +108,8 @@ def reseed() -> None:
     """
     numpy_random: Any = sys.modules.get("numpy.random")
     if numpy_random is not None:
-        numpy_random.seed()
+        # With a number: without one it would gather entropy through modules whose memory is shared until then.
+        numpy_random.seed(int.from_bytes(os.urandom(4), "little"))
     processes: Any = sys.modules.get("multiprocessing.process")
     if processes is not None:
         processes.current_process().authkey = os.urandom(32)

@@ -13,17 +13,17 @@ from cellhouse.kernel.base import KernelGone, KernelProcess, KernelStartFailed, 
 from cellhouse.kernel.frames import Frame, FrameDecoder, FrameError, pack
 from cellhouse.kernel.life import MAX_UNSENT_BYTES, START_SECONDS, KernelLife, kernel_info
 from cellhouse.kernel.outbox import Outbox, close_all
-from cellhouse.kernel.pairs import NAMES, STDERR, Pair, Pipe
+from cellhouse.kernel.pairs import LARGE_BYTES, NAMES, STDERR, Pair, Pipe
 from cellhouse.kernel.printed import PrintedMemory
 from cellhouse.kernel.weave import NONCE_BYTES, Weave
 from cellhouse.messages import Message, RawText
 
 READ_BYTES = 65_536
-"""What a pipe holds: one read empties it."""
+"""What a pipe holds, unless it was made to hold more: one read empties it."""
 PACE_BYTES = 16_384
 PACE_SECONDS = 0.001
 """Text that comes in less than so much at once, and sooner than that after the last, is given that time to gather."""
-DRAIN_BYTES = 1 << 20
+DRAIN_BYTES = 2 << 20
 LAST_BYTES = 16 << 20
 """What is read of the socket of a process that has ended; others may hold its other end."""
 DRAIN_OLD_BYTES = READ_BYTES
@@ -213,11 +213,11 @@ class NativeKernel(KernelLife):
                 self._weave.progress(self._loop.time())
         return count
 
-    def _read_pipe(self, pipe: Pipe, size: int = READ_BYTES) -> int:
-        """One read; the bytes that came."""
+    def _read_pipe(self, pipe: Pipe) -> int:
+        """One read, which empties it; the bytes that came."""
         if pipe.fd < 0:
             return 0
-        data = pipe.read(size)
+        data = pipe.read(LARGE_BYTES if pipe.large else READ_BYTES)
         if data is None:
             return 0
         if not data:
@@ -239,6 +239,8 @@ class NativeKernel(KernelLife):
 
     def _pipe_readable(self, pipe: Pipe) -> None:
         count = self._read_pipe(pipe)
+        if count == READ_BYTES and not pipe.large:
+            pipe.enlarge()
         if 0 < count < PACE_BYTES and self._loop.time() - pipe.read_at < PACE_SECONDS:
             # It comes in dribbles, each of which would wake this process: let some gather first.
             pipe.resting = True

@@ -1,5 +1,7 @@
 """The pairs of pipes that a native kernel's text comes through, and whose text that is."""
 
+import contextlib
+import fcntl
 import os
 from typing import Literal
 
@@ -7,22 +9,30 @@ from cellhouse.kernel.outbox import close_all
 from cellhouse.kernel.weave import Lane
 
 STDOUT, STDERR = 0, 1
+F_SETPIPE_SZ = 1031
+LARGE_BYTES = 1 << 20
 NAMES: tuple[Literal["stdout"], Literal["stderr"]] = ("stdout", "stderr")
 
 
 class Pipe(Lane):
     """Our end of one pipe; `fd` is -1 once it is closed, `watched` says whether the loop looks at it.
 
-    `resting`: it is not looked at for a moment, so that more gathers. `read_at`: when the loop last had it read.
+    `large`: it holds as much as a pipe may. `resting`: it is not looked at for a moment, so that more gathers. `read_at`: when the loop last had it read.
     """
 
-    __slots__ = ("fd", "pair", "read_at", "resting", "watched")
+    __slots__ = ("fd", "large", "pair", "read_at", "resting", "watched")
 
     def __init__(self, stream: int, fd: int, pair: "Pair") -> None:
         super().__init__(stream)
         self.fd, self.pair = fd, pair
-        self.watched = self.resting = False
+        self.watched = self.resting = self.large = False
         self.read_at = 0.0
+
+    def enlarge(self) -> None:
+        """Let it hold more. Only where much comes: the system allows a user so many pages in all pipes together."""
+        self.large = True
+        with contextlib.suppress(OSError):  # it stays as it is
+            fcntl.fcntl(self.fd, F_SETPIPE_SZ, LARGE_BYTES)
 
     def read(self, size: int) -> bytes | None:
         """What stands there, at most `size` bytes; None where nothing does, b"" at the end."""

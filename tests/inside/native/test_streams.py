@@ -170,6 +170,32 @@ async def test_a_kill_in_the_middle_of_much_text_loses_none_of_it_and_tells_none
         assert str(len(lines) - 1).startswith(lines[-1])
 
 
+async def test_a_handler_that_prints_in_the_middle_of_printing_doubles_and_loses_nothing(native: Rig) -> None:
+    """A signal's handler is the user's code, and runs between any two steps of ours."""
+    code = """
+import signal
+count = 0
+def handler(*_):
+    global count
+    count += 1
+    print(f'<{count}>', flush=count % 2)
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
+for i in range(60_000): print(f'[{i}]', flush=not i % 7)
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(count)"""
+    told = await native.run(code)
+    assert told.result.outcome is Outcome.OK
+    offset, text = 0, ""
+    while not (page := told.log.read_text("stdout", offset, 4 << 20)).eof:
+        text, offset = text + page.text, page.next_offset
+    text += page.text
+    assert re.findall(r"\[(\d+)\]", text) == [str(i) for i in range(60_000)]
+    count = int(text.splitlines()[-1])
+    assert sorted(map(int, re.findall(r"<(\d+)>", text))) == list(range(1, count + 1))
+    assert count > 50
+
+
 async def test_a_line_that_has_not_ended_is_seen_while_the_code_runs(native: Rig) -> None:
     execution = await native.started("import time\nprint('waiting', end='')\nwhile True: time.sleep(0.01)")
     await native.printed(execution, "waiting")

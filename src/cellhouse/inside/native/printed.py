@@ -45,6 +45,12 @@ class Printed(mmap.mmap):
         """Where what has not been sent begins."""
         self._piece = memoryview(b"")
         """What is left of a piece that could not be sent whole."""
+        self._spilling = False
+        self.aside: list[bytes] | None = None
+        """Where what is printed goes for the moment in which the memory is being emptied.
+
+        A signal handler or finalizer of the user's may print at any moment of our own work.
+        """
         self.seek(TEXT_AT)
 
     @property
@@ -56,6 +62,9 @@ class Printed(mmap.mmap):
         """Bytes of any length; much of it goes straight to the reader, which is waited for. KeyboardInterrupt."""
         view = memoryview(data).cast("B")
         with self.lock:
+            if self.aside is not None:
+                self.aside.append(bytes(view))
+                return
             if len(view) > SLICE_BYTES:
                 self.spill()
                 self._write_through(view)
@@ -94,8 +103,14 @@ class Printed(mmap.mmap):
         interrupts.enter()
         try:
             with self.lock:
-                if self._send(patient=True):
-                    self._begin_anew()
+                if self._spilling:
+                    return  # it is this very thread that is at it, and takes this along
+                self._spilling = True
+                try:
+                    if self._send(patient=True):
+                        self._begin_anew()
+                finally:
+                    self._spilling = False
         finally:
             interrupts.leave()
 
@@ -114,13 +129,15 @@ class Printed(mmap.mmap):
 
     def _send(self, *, patient: bool) -> bool:
         """All that stands here now; False where it had to stop before the end of that."""
-        end = self.tell()
         if os.getpid() != self._pid or self.pipe.redirected:
-            write_all(self.pipe.number, self[self._sent : end])
+            end = self.tell()
+            data = self[self._sent : end]
             self._sent = end
+            write_all(self.pipe.number, data)
             return True
-        while self._piece or self._sent < end:
+        while self._piece or self._sent < self.tell():
             if not self._piece:
+                end = self.tell()
                 self._number += 1
                 HEADER.pack_into(self, 0, self._number, self._sent, end - self._sent)
                 mark = self.mark + MARK.pack(0, self._number) if self.mark else b""
@@ -137,17 +154,22 @@ class Printed(mmap.mmap):
 
     def _begin_anew(self) -> None:
         """From the front again."""
-        end = self._sent
-        if end == TEXT_AT:
+        if self._sent == TEXT_AT:
             return
-        left = self[end : self.tell()]  # a finalizer may have printed meanwhile
-        for at in range(TEXT_AT, self.tell(), len(_ZEROS)):
-            size = min(len(_ZEROS), self.tell() - at)
+        aside: list[bytes] = []
+        self.aside = aside
+        end = self.tell()
+        left = self[self._sent : end]
+        for at in range(TEXT_AT, end, len(_ZEROS)):
+            size = min(len(_ZEROS), end - at)
             self[at : at + size] = _ZEROS[:size]
         HEADER.pack_into(self, 0, self._number, 0, 0)
         self._sent = TEXT_AT
         self.seek(TEXT_AT)
         mmap.mmap.write(self, left)
+        self.aside = None
+        for data in aside:
+            self.append(data)
 
     # what a text file asks of what it writes to
 

@@ -260,7 +260,7 @@ def _in_bulk(stream: Stream, otherwise: Callable[[Stream, str, str], int]) -> Ca
             data = encode(text, "utf-8", "backslashreplace")
         except TypeError:
             return _write(stream, text)  # which says so in its own words
-        if len(data) > SLICE_BYTES or not stream.plain:
+        if len(data) > SLICE_BYTES or printed.aside is not None or not stream.plain:
             return otherwise(stream, "stdout", text)
         write(data)
         if tell() > SPILL_BYTES:
