@@ -174,7 +174,7 @@ def test_a_traceback_can_be_made_anew(k: Inside) -> None:
 
 
 @inside
-def test_interrupt_main_is_a_signal_that_our_handler_gets(k: Inside) -> None:
+def test_a_signal_to_the_main_thread_is_one_that_our_handler_gets(k: Inside) -> None:
     """What the helper thread does to deliver an interrupt that was put off."""
     interrupts = k.native("interrupts").Interrupts()
     interrupts.begin()

@@ -138,3 +138,16 @@ async def test_the_figures_of_a_cell_are_whole_after_it(native: Rig) -> None:
     outputs = told.result.rich_outputs
     assert count <= len(outputs) <= count + 1  # the interrupt may come between a display and the count
     assert {output.error_info for output in outputs} == {None}
+
+
+async def test_one_that_was_put_off_breaks_off_what_waits_by_then(native: Rig) -> None:
+    """It came while our own code was at work, and the user's is in a system call before it can be raised."""
+    code = """
+import os, signal, time
+interrupts = get_ipython().sink.link.interrupts
+interrupts.enter()
+os.kill(os.getpid(), signal.SIGINT)
+interrupts.leave()
+time.sleep(60)"""
+    told = await native.run(code)
+    assert told.error[0] == "KeyboardInterrupt"

@@ -21,8 +21,8 @@ class Bundles:
         self.bundle_bytes = 64 << 20
         self.text_chars = 32 << 20
 
-    def send(self, msg_type: str, content: dict[str, Any], parent: str) -> None:
-        """`content` as Jupyter messaging 5.4 has it for display_data, update_display_data and execute_result."""
+    def send(self, msg_type: str, content: dict[str, Any], parent: str, *, more: bool = False) -> None:
+        """`more`: the next message may take it along. `content` as Jupyter messaging 5.4 has it for display_data, update_display_data and execute_result."""
         data = content["data"]
         plain = data.get("text/plain")
         if type(plain) is str and len(plain) > self.text_chars:
@@ -36,7 +36,7 @@ class Bundles:
         if len(body) > self.bundle_bytes + OVERHEAD_BYTES:
             self._drop(msg_type, content, len(body), parent)
             return
-        self._link.send(msg_type, body, parent=parent)
+        self._link.send(msg_type, body, parent=parent, more=more)
 
     def _drop(self, kind: str, content: Mapping[str, Any], size: int, parent: str) -> None:
         data = content["data"]

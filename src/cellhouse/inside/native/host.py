@@ -96,7 +96,7 @@ class Host:
         streams.attach(self.link)
         self.link.flush = streams.flush
         self.questions = Questions(self.link, lambda: streams.current)
-        self.children = Children(streams.flush, streams.in_fork)
+        self.children = Children(streams.hand_on, streams.in_fork)
         carry(lambda: streams.be_careful())
         self.children.watch()
         self.questions.install()

@@ -75,7 +75,8 @@ class Interrupts:
         """Called by the helper thread: deliver what was put off, by having the signal come once more."""
         if not (self.pending and self.running):
             return False
-        _thread.interrupt_main()
+        # A real one: the main thread may be waiting in a system call by now, which has to be broken off.
+        signal.pthread_kill(self.main, signal.SIGINT)
         return True
 
     def handle(self, number: int, frame: FrameType | None) -> None:

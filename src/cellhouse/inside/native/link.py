@@ -98,6 +98,12 @@ class Link:
             if not more:
                 self._send_queued()
 
+    def send_waiting(self) -> None:
+        """Before something that has to come behind it."""
+        if self._queued and os.getpid() == self.pid:
+            with self.interrupts:
+                self._send_queued()
+
     def mark(self) -> None:
         """Order what was printed to either pipe against what will be printed to the other."""
         if os.getpid() == self.pid and self._mark:
@@ -109,14 +115,15 @@ class Link:
         with self._ours() as ours:
             # Whoever is sending takes this along: a finalizer may run, and print, at any moment of its work.
             while ours and self._queued:
-                header, body, buffers, ordered = self._queued.popleft()
-                if ordered and self._mark:
-                    self._write_marks(1)
-                header["epoch"] = self._epoch if ordered and self._mark else 0
-                self._unsent.extend(frame(header, body, buffers))
-                self._frames += 1
-                if not self._queued:
-                    self._drain()
+                count = len(self._queued)
+                if self._mark and any(each[3] for each in itertools.islice(self._queued, count)):
+                    self._write_marks(count)  # one for all that go together: no text came between
+                for _ in range(count):
+                    header, body, buffers, ordered = self._queued.popleft()
+                    header["epoch"] = self._epoch if ordered and self._mark else 0
+                    self._unsent.extend(frame(header, body, buffers))
+                    self._frames += 1
+                self._drain()
 
     @contextlib.contextmanager
     def _ours(self) -> Iterator[bool]:

@@ -10,6 +10,7 @@ import mmap
 import os
 import select
 import struct
+from collections.abc import Callable
 from typing import Any
 
 from .frames import MARK
@@ -46,6 +47,8 @@ class Printed(mmap.mmap):
         self._piece = memoryview(b"")
         """What is left of a piece that could not be sent whole."""
         self._spilling = False
+        self.before: Callable[[], None] = _nothing
+        """Called before text goes out: messages that wait come before it."""
         self.aside: list[bytes] | None = None
         """Where what is printed goes for the moment in which the memory is being emptied.
 
@@ -137,6 +140,7 @@ class Printed(mmap.mmap):
             return True
         while self._piece or self._sent < self.tell():
             if not self._piece:
+                self.before()
                 end = self.tell()
                 self._number += 1
                 HEADER.pack_into(self, 0, self._number, self._sent, end - self._sent)
@@ -228,6 +232,10 @@ class Buffer(io.BufferedIOBase):
 
     def writable(self) -> bool:
         return True
+
+
+def _nothing() -> None:
+    """There is nothing to come before it."""
 
 
 def write_all(number: int, data: bytes | memoryview) -> None:

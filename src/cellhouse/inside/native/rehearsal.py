@@ -77,7 +77,7 @@ def _run(
         link,
         streams,
         Questions(link, lambda: streams.current),
-        Children(streams.flush, streams.in_fork),
+        Children(streams.hand_on, streams.in_fork),
         loop,
         after=loop.stop,
     )

@@ -182,7 +182,8 @@ class Hook(DisplayHook):
         if message is not None and message["data"]:
             sink: Sink = self.sink
             if sink.bundles is not None and sink.link is not None and sink.link.pid == os.getpid():
-                sink.bundles.send("execute_result", message, origin.get())
+                # Mostly it is the last that a cell does, and the reply follows at once.
+                sink.bundles.send("execute_result", message, origin.get(), more=True)
         if failed and "text/plain" not in (message or {}).get("data", {}):
             self.shell.failure = failed[0]
 
@@ -366,7 +367,7 @@ class ZMQInteractiveShell(InteractiveShell):
         self.last_report = found
         sink: Sink = self.sink
         if sink.link is not None and sink.link.pid == os.getpid():
-            sink.link.send("error", found.content(), parent=origin.get())
+            sink.link.send("error", found.content(), parent=origin.get(), more=True)
         else:
             print("\n".join(found.traceback), file=sys.stderr)
 

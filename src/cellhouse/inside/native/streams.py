@@ -107,6 +107,8 @@ class Streams:
 
     def attach(self, link: Link) -> None:
         self._link = link
+        for printed in self.printed:
+            printed.before = link.send_waiting
 
     def start_marks(self, mark: bytes) -> None:
         """`mark` is what each mark begins with."""
@@ -224,6 +226,12 @@ class Streams:
         for printed in self.printed:
             printed.spill_quietly()
 
+    def hand_on(self) -> None:
+        """All there is, before something happens that is out of our hands."""
+        self.flush()
+        if self._link is not None:
+            self._link.send_waiting()
+
     def flush_theirs(self) -> None:
         """At the end of an execution: what stands in a replacement may have been meant for us."""
         for stream in (getattr(sys, "stdout", None), getattr(sys, "stderr", None)):
@@ -233,6 +241,8 @@ class Streams:
 
     def flush_some(self) -> None:
         """Called by the helper thread every few hundredths of a second, which must not wait for the reader."""
+        if self._link is not None:
+            self._link.send_waiting()
         if not self.printed[0].spill_some() and not self.careful:
             self._front(self.out, "stdout", self._write_first)
         self.printed[1].spill_some()
