@@ -506,6 +506,8 @@ async def test_a_bwrap_that_keeps_a_namespace_is_not_believed(
 
 
 async def test_what_puts_the_walls_up_has_no_environment(sandbox: SupervisedSandbox) -> None:
+    if os.geteuid() != 0 and sandbox.level == "none":
+        pytest.skip("only root can look into a supervisor, which is what this one's launcher becomes")
     assert sandbox._launcher is not None
     assert Path(f"/proc/{sandbox._launcher.pid}/environ").read_bytes() == b""
 
