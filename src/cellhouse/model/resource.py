@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from cellhouse.model.enums import Enforcement, RuntimeStatus, SessionStatus
@@ -55,6 +55,21 @@ class RuntimeLimits(Wire):
     file_size: Annotated[Int64, _at_least(1, "bytes")] | None = None
     # Names of limits that must be held exactly, and not by a watcher that may be late.
     exact: tuple[LimitName, ...] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _know_all(cls, values: Any) -> Any:
+        """A limit that nobody knows would be a wall that is not there."""
+        if isinstance(values, dict):
+            taken = set(cls.model_fields) | {
+                field.alias for field in cls.model_fields.values() if field.alias
+            }
+            if unknown := [str(name)[:64] for name in values if name not in taken]:
+                rule = f"takes {', '.join(sorted(field.alias or name for name, field in cls.model_fields.items()))}"
+                raise PydanticCustomError(
+                    "limit", "{rule}; not known: {unknown}", {"rule": rule, "unknown": ", ".join(unknown)}
+                )
+        return values
 
     def over(self, defaults: WallLimits) -> WallLimits:
         """These limits, and the defaults for what is not said."""

@@ -217,3 +217,59 @@ async def test_a_fork_that_runs_off_the_end_of_its_cell(native: Rig) -> None:
     assert sorted(told.result.stdout.split()) == ["child", "parent"]
     assert told.result.outcome is Outcome.OK
     assert plain(await native.run("os.getpid() != pid")) == (Outcome.OK, "", "", "True")
+
+
+async def test_a_fork_while_another_thread_prints(native: Rig) -> None:
+    """Whatever that thread held, the child has locks of its own."""
+    code = """
+import os, threading
+def work():
+    for i in range(20_000): print('t', i)
+thread = threading.Thread(target=work)
+thread.start()
+for _ in range(20):
+    pid = os.fork()
+    if pid == 0:
+        print('kid')
+        os._exit(0)
+    os.waitpid(pid, 0)
+thread.join()"""
+    told = await native.run(code)
+    assert told.result.outcome is Outcome.OK
+    offset, text = 0, ""
+    while not (page := told.log.read_text("stdout", offset, 4 << 20)).eof:
+        text, offset = text + page.text, page.next_offset
+    assert (text + page.text).count("kid") == 20
+
+
+async def test_a_handler_that_prints_errors_or_raises_breaks_nothing_of_ours(native: Rig) -> None:
+    code = """
+import signal, sys
+def prints(*_): print('S', file=sys.stderr)
+class Enough(Exception): pass
+def raises(*_): raise Enough
+signal.signal(signal.SIGALRM, prints)
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+for i in range(20_000): print('m')
+signal.setitimer(signal.ITIMER_REAL, 0)
+signal.signal(signal.SIGALRM, raises)
+n = 0
+for _ in range(50):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.002)
+        while True:
+            print(f'[{n}]')
+            n += 1
+    except Enough:
+        n += 1
+print('END', signal.getsignal(signal.SIGALRM) is raises)"""
+    told = await native.run(code)
+    assert told.result.outcome is Outcome.OK, told.error
+    offset, text = 0, ""
+    while not (page := told.log.read_text("stdout", offset, 4 << 20)).eof:
+        text, offset = text + page.text, page.next_offset
+    text += page.text
+    assert text.endswith("END True\n")
+    assert text.count("m\n") == 20_000
+    numbers = re.findall(r"\[(\d+)\]", text)
+    assert len(numbers) == len(set(numbers))

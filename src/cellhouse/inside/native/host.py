@@ -99,6 +99,7 @@ class Host:
         self.children = Children(streams.hand_on, streams.in_fork)
         carry(lambda: streams.be_careful())
         self.children.watch()
+        self.interrupts.put_off_handlers()
         self.questions.install()
         self.comms.link = self.link
         self.comms.install()

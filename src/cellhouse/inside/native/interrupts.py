@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import asyncio
 import signal
+from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
@@ -29,6 +30,28 @@ class Interrupts:
         self.asked = False
         """Whether the task was cancelled by us: its CancelledError then means KeyboardInterrupt."""
         self._depth = 0
+        self._later: list[tuple[int, Callable[..., Any]]] = []
+
+    def put_off_handlers(self) -> None:
+        """Handlers of the user's, too, are called in the user's code and not in the middle of ours."""
+        set_handler, get_handler = signal.signal, signal.getsignal
+
+        def setsignal(number: int, handler: Any) -> Any:
+            if callable(handler) and handler != self.handle and not isinstance(handler, _PutOff):
+                handler = _PutOff(self, handler)
+            return _theirs(set_handler(number, handler))
+
+        def getsignal(number: int) -> Any:
+            return _theirs(get_handler(number))
+
+        signal.signal, signal.getsignal = setsignal, getsignal  # type: ignore[assignment]
+
+    def arrived(self, number: int, frame: FrameType | None, handler: Callable[..., Any]) -> None:
+        """A signal with a handler of the user's."""
+        if self.inside:
+            self._later.append((number, handler))
+        else:
+            handler(number, frame)
 
     def begin(self) -> None:
         """A cell is about to run."""
@@ -53,6 +76,9 @@ class Interrupts:
         if _thread.get_ident() != self.main:
             return False
         self._depth -= 1
+        while self._later and not self._depth:
+            number, handler = self._later.pop(0)
+            handler(number, None)
         return self.pending and not self._depth
 
     @property
@@ -94,3 +120,17 @@ class Interrupts:
             return
         self.pending = False
         raise KeyboardInterrupt
+
+
+class _PutOff:
+    """A handler of the user's, as the signal module gets it."""
+
+    def __init__(self, interrupts: Interrupts, handler: Callable[..., Any]) -> None:
+        self.interrupts, self.handler = interrupts, handler
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.interrupts.arrived(number, frame, self.handler)
+
+
+def _theirs(handler: Any) -> Any:
+    return handler.handler if isinstance(handler, _PutOff) else handler

@@ -54,8 +54,7 @@ class Link:
         self._queued: collections.deque[tuple[dict[str, Any], bytes, Sequence[memoryview], bool]] = (
             collections.deque()
         )
-        self._lock = _thread.allocate_lock()
-        self._owner = 0
+        self._lock: Any = _thread.RLock()
         self._mark = b""
         self._epoch = 0
         self._frames = 0
@@ -128,19 +127,16 @@ class Link:
     @contextlib.contextmanager
     def _ours(self) -> Iterator[bool]:
         """The right to send; False where this thread has it already."""
-        me = _thread.get_ident()
-        if self._owner == me:
+        if self._lock._is_owned():  # also where a handler of the user's came before we could note it
             yield False
             return
         while not self._lock.acquire(timeout=WAIT_MILLISECONDS / 1000):
             if self.interrupts.cut_short:
                 yield False
                 return
-        self._owner = me
         try:
             yield True
         finally:
-            self._owner = 0
             self._lock.release()
 
     def _write_marks(self, coming: int) -> None:

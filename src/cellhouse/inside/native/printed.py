@@ -56,6 +56,15 @@ class Printed(mmap.mmap):
         """
         self.seek(TEXT_AT)
 
+    def in_fork(self, lock: Any) -> None:
+        """In a child of the user's, which has memory of its own by now: whatever its parent was about is not its business."""
+        self.lock = lock
+        self.aside = None
+        self._spilling = False
+        self._piece = memoryview(b"")
+        self._sent = TEXT_AT
+        self.seek(TEXT_AT)
+
     @property
     def full(self) -> bool:
         """Whether it is time to spill."""

@@ -16,7 +16,7 @@ from .interrupts import Interrupts
 from .link import Link
 from .origin import origin
 from .pipes import Pipe
-from .printed import SLICE_BYTES, SPILL_BYTES, TEXT_AT, Buffer, Printed
+from .printed import SLICE_BYTES, SPILL_BYTES, Buffer, Printed
 
 REGION_BYTES = 1 << 20
 """Of the memory that each stream has for what is printed and not yet handed on."""
@@ -249,9 +249,10 @@ class Streams:
 
     def in_fork(self) -> None:
         """In a child of the user's: it has memory of its own for what it prints, and hands on each line."""
+        self.lock = _thread.RLock()  # another thread of the parent's may have held it
         for printed, stream in zip(self.printed, (self.out, self.err)):
             _make_private(printed)
-            printed.seek(TEXT_AT)
+            printed.in_fork(self.lock)
             stream.front(lambda text, stream=stream: _write_through(stream, text))  # type: ignore[misc]
 
     def reopen(self) -> None:
