@@ -31,7 +31,7 @@ class Helper:
         """A cell begins."""
         self._idle = 0
         if self._parked:
-            self._parked = False  # nor started
+            self._parked = False
             self._gate.release()
 
     def _run(self) -> None:

@@ -26,8 +26,8 @@ def wait(fd: int, event: int, interrupts: Interrupts, *, seconds: float | None =
 class Pipe:
     """Writes to a description of its own that does not block; the descriptor stays blocking, for children too.
 
-    Text goes to the descriptor itself, marks go here. Who writes one waits for the reader; where an interrupt ends that
-    wait, the mark is owed: it goes out before any other does.
+    What is printed comes by `fd` (printed.py), marks by `write`. Who writes one waits for the reader; where an interrupt
+    ends that wait, the mark is owed: it goes out before any other does.
     """
 
     def __init__(self, number: int, interrupts: Interrupts) -> None:

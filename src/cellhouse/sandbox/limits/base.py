@@ -154,6 +154,26 @@ def remove_group(directory: Path) -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class GroupSeat:
+    """A group of its own below the sandbox's one for memory: the limit is that one's, the count of the dead is its own.
+
+    `count` names the file of a group that has that count; it is not the same in all versions of cgroups.
+    """
+
+    directory: Path
+    count: str
+
+    def enter(self, pid: int) -> None:
+        write(self.directory / "cgroup.procs", str(pid))
+
+    def kills(self) -> int:
+        return read_number(self.directory / self.count, "oom_kill") or 0
+
+    def leave(self) -> None:
+        remove_group(self.directory)
+
+
 def _plain(text: str) -> str:
     """A path of mountinfo, in which white space is written in octal."""
     for code in (r"\040", r"\011", r"\012", r"\134"):

@@ -1,11 +1,11 @@
 """Limits by cgroups of version 1: a hierarchy for each controller, of which those are used that can be written."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cellhouse.model import LimitName, WallLimits
 from cellhouse.sandbox.limits.base import (
+    GroupSeat,
     GroupUnavailable,
     below,
     mounts,
@@ -17,22 +17,8 @@ from cellhouse.sandbox.limits.base import (
 
 PERIOD: Final = 100_000  # microseconds, the usual
 CONTROLLERS: Final[dict[str, LimitName]] = {"memory": "memory", "pids": "processes", "cpu": "cpus"}
-
-
-@dataclass(frozen=True, slots=True)
-class SeatV1:
-    """A group of its own below the sandbox's one for memory: the limit is that one's, the count of the dead is its own."""
-
-    directory: Path
-
-    def enter(self, pid: int) -> None:
-        write(self.directory / "cgroup.procs", str(pid))
-
-    def kills(self) -> int:
-        return read_number(self.directory / "memory.oom_control", "oom_kill") or 0
-
-    def leave(self) -> None:
-        remove_group(self.directory)
+OOM_COUNT: Final = "memory.oom_control"
+"""The file of a group that counts its dead."""
 
 
 class GroupV1:
@@ -89,13 +75,13 @@ class GroupV1:
     def directories(self) -> tuple[Path, ...]:
         return tuple(self._made.values())
 
-    def seat(self, name: str) -> SeatV1:
+    def seat(self, name: str) -> GroupSeat:
         directory = self._made["memory"] / name
         directory.mkdir()
-        return SeatV1(directory)
+        return GroupSeat(directory, OOM_COUNT)
 
     def kills(self) -> int:
-        return SeatV1(self._made["memory"]).kills() if "memory" in self._made else 0
+        return GroupSeat(self._made["memory"], OOM_COUNT).kills() if "memory" in self._made else 0
 
     def peak(self) -> int | None:
         memory = self._made.get("memory")

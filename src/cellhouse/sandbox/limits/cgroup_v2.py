@@ -3,12 +3,12 @@
 import os
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cellhouse.model import LimitName, WallLimits
 from cellhouse.sandbox.limits.base import (
+    GroupSeat,
     GroupUnavailable,
     below,
     mounts,
@@ -20,28 +20,14 @@ from cellhouse.sandbox.limits.base import (
 
 PERIOD: Final = 100_000  # microseconds, the usual
 CONTROLLERS: Final[dict[str, LimitName]] = {"memory": "memory", "pids": "processes", "cpu": "cpus"}
+OOM_COUNT: Final = "memory.events"
+"""The file of a group that counts its dead."""
 SERVICE: Final = "cellhouse.service-processes"
 """Where this service goes itself: a group whose own groups have controllers can hold no process."""
 MAIN: Final = "main"
 """The seat of what has no other."""
 
 _delegating = threading.Lock()
-
-
-@dataclass(frozen=True, slots=True)
-class SeatV2:
-    """A group of its own below the sandbox's; the limit is that one's, the count of the dead is its own."""
-
-    directory: Path
-
-    def enter(self, pid: int) -> None:
-        write(self.directory / "cgroup.procs", str(pid))
-
-    def kills(self) -> int:
-        return read_number(self.directory / "memory.events", "oom_kill") or 0
-
-    def leave(self) -> None:
-        remove_group(self.directory)
 
 
 def delegated(process: Path = Path("/proc/self")) -> Path:
@@ -101,7 +87,7 @@ class GroupV2:
                     self._hold(controller, limits)
             if "memory" in self._held:
                 write(self._directory / "cgroup.subtree_control", "+memory")
-            self._main = SeatV2(self._directory / MAIN)
+            self._main = GroupSeat(self._directory / MAIN, OOM_COUNT)
             self._main.directory.mkdir()
         except OSError as error:
             remove_group(self._directory)
@@ -131,10 +117,10 @@ class GroupV2:
     def directories(self) -> tuple[Path, ...]:
         return (self._directory,)
 
-    def seat(self, name: str) -> SeatV2:
+    def seat(self, name: str) -> GroupSeat:
         directory = self._directory / name
         directory.mkdir()
-        return SeatV2(directory)
+        return GroupSeat(directory, OOM_COUNT)
 
     def kills(self) -> int:
         return self._main.kills()
