@@ -2,7 +2,7 @@
 
 from cellhouse.runtime.handle import ExecutionHandle
 from cellhouse.runtime.host import RuntimeHost, Submitted
-from cellhouse.runtime.in_process import InProcessHost
+from cellhouse.runtime.in_process import InProcessHost, sandbox_spec
 from cellhouse.runtime.outcome import Ending
 from cellhouse.runtime.outputs import OutputData
 from cellhouse.runtime.session import Session
@@ -19,4 +19,5 @@ __all__ = [
     "Session",
     "Settings",
     "Submitted",
+    "sandbox_spec",
 ]

@@ -29,6 +29,7 @@ from cellhouse.model import (
     SessionName,
     TailFrame,
     Unavailable,
+    WallLimits,
     mint_id,
     mint_uid,
     rfc3339,
@@ -59,6 +60,17 @@ def _tmpfs(memory: int) -> TmpfsSizes:
         home=min(most.home, memory // 8),
         shm=min(most.shm, memory // 4),
         run=min(most.run, memory // 16),
+    )
+
+
+def sandbox_spec(directory: Path, environment: Environment, limits: WallLimits) -> SandboxSpec:
+    """The walls of a runtime that lives in `directory` and runs the Python of `environment`."""
+    return SandboxSpec(
+        state=directory,
+        python=environment.python,
+        read_only=(environment.prefix, *environment.base_prefixes),
+        tmpfs=_tmpfs(limits.memory),
+        limits=limits,
     )
 
 
@@ -95,13 +107,7 @@ class InProcessHost:
         self._limits = spec.limits.over(settings.walls) if spec.limits is not None else settings.walls
         self._sandbox = create_sandbox(
             spec.isolation or settings.isolation,
-            SandboxSpec(
-                state=directory,
-                python=environment.python,
-                read_only=(environment.prefix, *environment.base_prefixes),
-                tmpfs=_tmpfs(self._limits.memory),
-                limits=self._limits,
-            ),
+            sandbox_spec(directory, environment, self._limits),
         )
         self._content: HostileDir | None = None
         self._sessions: dict[str, Session] = {}
