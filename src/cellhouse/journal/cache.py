@@ -29,3 +29,14 @@ class EventCache:
     def get(self, uid: str, seq: int) -> Event | None:
         found = self._events.get((uid, seq))
         return None if found is None else found[0]
+
+    def after(self, uid: str, seq: int, limit: int, size: int) -> list[Event]:
+        """The events above `seq` without a gap: at most `limit`, and about `size` bytes, of them."""
+        events: list[Event] = []
+        while len(events) < limit and size > 0:
+            found = self._events.get((uid, seq + 1 + len(events)))
+            if found is None:
+                break
+            events.append(found[0])
+            size -= found[1]
+        return events

@@ -136,6 +136,11 @@ class Journal:
         return journal
 
     @property
+    def unfinished(self) -> tuple[str, ...]:
+        """Names of the executions that were begun and have no end yet, oldest first."""
+        return tuple(self._live)
+
+    @property
     def closed(self) -> bool:
         """Nothing can be asked of it any more: its directory may be another's."""
         return self._closed

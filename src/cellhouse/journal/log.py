@@ -13,7 +13,7 @@ from cellhouse.journal.home import LogHome, LogState
 from cellhouse.journal.layout import TextName
 from cellhouse.journal.paging import TextPage
 from cellhouse.journal.payloads import EVENT_HEAD_BYTES, SENT, encode_event, encode_note, event_head
-from cellhouse.journal.reading import events_after, evicted, notes_of, start_of
+from cellhouse.journal.reading import READ_BYTES, events_after, evicted, notes_of, start_of
 from cellhouse.journal.reserve import END_BYTES, Slot
 from cellhouse.journal.scan import LogFacts, read_finished
 from cellhouse.journal.shorten import TOO_LONG, fit_into
@@ -270,19 +270,17 @@ class ExecutionLog:
 
     # Reading
 
-    def read(self, after: int, limit: int = 1000) -> list[Event]:
-        """Events numbered above `after`, in order, at most `limit` and about READ_BYTES of them; none: no more yet.
+    def read(self, after: int, limit: int = 1000, size: int = READ_BYTES) -> list[Event]:
+        """Events numbered above `after`, in order, at most `limit` and about `size` bytes of them; none: no more yet.
 
-        Raises NotFound (EVICTED).
+        One is always given, however long. Raises NotFound (EVICTED).
         """
         self._check_there()
-        events: list[Event] = []
-        while len(events) < limit and (event := self._home.cache.get(self.uid, after + 1 + len(events))):
-            events.append(event)
+        events = self._home.cache.after(self.uid, after, limit, size)
         if events or after >= self._facts.last_seq or limit <= 0:
             return events
         with self._reader() as reader:
-            return events_after(reader, self._facts, after, limit)
+            return events_after(reader, self._facts, after, limit, size)
 
     def read_text(self, name: TextName, offset: int = 0, limit: int = 65_536) -> TextPage:
         """A page of one whole text, by offsets in bytes of its UTF-8, cut at characters. Raises NotFound (EVICTED)."""

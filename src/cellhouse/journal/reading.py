@@ -21,10 +21,12 @@ from cellhouse.model import CallReason, Event, NotFound
 READ_BYTES = 4 << 20
 
 
-def events_after(reader: RecordReader, facts: LogFacts, after: int, limit: int) -> list[Event]:
-    """Events numbered above `after`, at most `limit` and about READ_BYTES of them."""
+def events_after(
+    reader: RecordReader, facts: LogFacts, after: int, limit: int, size: int = READ_BYTES
+) -> list[Event]:
+    """Events numbered above `after`, at most `limit` and about `size` bytes of them."""
     events: list[Event] = []
-    left = READ_BYTES
+    left = size
     for _, payload in reader.records(facts.marks.before(after + 1)):
         if not is_event(payload) or event_head(payload)[0] <= after:
             continue

@@ -14,6 +14,7 @@ from cellhouse.model import (
     Session,
     TailFrame,
 )
+from cellhouse.runtime.following import Follower
 from cellhouse.runtime.outcome import Ending
 
 
@@ -32,6 +33,11 @@ class ExecutionReader(Protocol):
         self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False
     ) -> AsyncIterator[Event | TailFrame]:
         """Its events above number `after`; see `runtime.following`."""
+
+    def follower(
+        self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False, page_bytes: int
+    ) -> Follower:
+        """The same by pages of about so many bytes."""
 
     async def snapshot(self, name: ExecutionName) -> ExecuteCodeResult:
         """What there is now."""

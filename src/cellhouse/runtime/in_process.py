@@ -36,7 +36,7 @@ from cellhouse.model import (
 )
 from cellhouse.runtime.ends import end_after_failure
 from cellhouse.runtime.execution import Execution
-from cellhouse.runtime.following import follow
+from cellhouse.runtime.following import Follower, follow
 from cellhouse.runtime.host import Submitted
 from cellhouse.runtime.launching import KernelLauncher, walls_gone
 from cellhouse.runtime.logs import logger
@@ -230,6 +230,11 @@ class InProcessHost:
         self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False
     ) -> AsyncIterator[Event | TailFrame]:
         return follow(self._log_of(name), after=after, late=late, tails=tails)
+
+    def follower(
+        self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False, page_bytes: int
+    ) -> Follower:
+        return Follower(self._log_of(name), after=after, late=late, tails=tails, page_bytes=page_bytes)
 
     async def snapshot(self, name: ExecutionName) -> ExecuteCodeResult:
         execution = self._live(name)

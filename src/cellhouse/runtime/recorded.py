@@ -11,7 +11,7 @@ from cellhouse.model import (
     FailedPrecondition,
     TailFrame,
 )
-from cellhouse.runtime.following import follow
+from cellhouse.runtime.following import Follower, follow
 from cellhouse.runtime.once import find_log, no_end, recorded_result
 
 
@@ -25,6 +25,11 @@ class Recorded:
         self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False
     ) -> AsyncIterator[Event | TailFrame]:
         return follow(find_log(self._journal, name), after=after, late=late)
+
+    def follower(
+        self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False, page_bytes: int
+    ) -> Follower:
+        return Follower(find_log(self._journal, name), after=after, late=late, page_bytes=page_bytes)
 
     async def snapshot(self, name: ExecutionName) -> ExecuteCodeResult:
         return await self.wait(name)
