@@ -44,6 +44,28 @@ class Attack:
         )
 
 
+def _write(name: str, data: str) -> str:
+    return f"""
+fd = os.open(f'/proc/{{PID}}/{name}', os.O_WRONLY)
+try:
+    os.write(fd, b'{data}')
+finally:
+    os.close(fd)
+"""
+
+
+# Where the layout of the other's memory can be learnt, something that is there is read; else the call is tried all the same.
+MEMORY_BY_CALL: Final = """
+try:
+    place = int(open(f'/proc/{PID}/maps').read().split('-')[0], 16)
+except PermissionError:
+    place = id(None)
+found = ctypes.create_string_buffer(8)
+local = ctypes.create_string_buffer(struct.pack('<QQ', ctypes.addressof(found), 8))
+remote = ctypes.create_string_buffer(struct.pack('<QQ', place, 8))
+call('process_vm_readv', PID, local, 1, remote, 1, 0)
+"""
+
 ATTACKS: Final = (
     Attack("memory-read", "open(f'/proc/{PID}/mem', 'rb').close()"),
     Attack("memory-write", "open(f'/proc/{PID}/mem', 'r+b').close()"),
@@ -66,14 +88,16 @@ ATTACKS: Final = (
         "limit",
         "same = ctypes.create_string_buffer(16)\ncall('prlimit64', PID, 4, 0, same)\ncall('prlimit64', PID, 4, same, 0)",
     ),
+    Attack("memory-by-call", MEMORY_BY_CALL),
     Attack("priority", "os.setpriority(os.PRIO_PROCESS, PID, 1)"),
+    # What a core dump holds, which pages were touched, who is ended first for want of memory: guarded by the uid alone.
+    Attack("oom-score", _write("oom_score_adj", "500")),
+    Attack("oom-score-through-a-thread", _write("task/{PID}/oom_score_adj", "500")),
+    Attack("core-dump", _write("coredump_filter", "0x7f")),
+    Attack("touched-pages", _write("clear_refs", "1")),
 )
-# Known to succeed: the kernel asks for the same uid only, and neither the filter, which sees no paths, nor the domain,
-# which closes no files, stands in the way.
-OPEN: Final = (
-    Attack("oom-score", "open(f'/proc/{PID}/oom_score_adj', 'w').write('500')"),
-    Attack("affinity", "os.sched_setaffinity(PID, os.sched_getaffinity(PID))"),
-)
+# Known to succeed: the kernel asks for the same uid only, and the filter knows no process by its number.
+OPEN: Final = (Attack("affinity", "os.sched_setaffinity(PID, os.sched_getaffinity(PID))"),)
 ON_THE_SUPERVISOR: Final = tuple(
     attack
     for attack in ATTACKS

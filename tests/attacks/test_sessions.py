@@ -51,7 +51,7 @@ class Sessions:
 
     async def attacked(self, attack: Attack, target: int) -> str:
         result = await self.run("attacker", attack.cell(target, CALLS))
-        assert result.outcome is Outcome.OK, result
+        assert result.outcome is Outcome.OK, result.execution_error
         return str(result.stdout).strip()
 
 
@@ -129,6 +129,62 @@ async def test_on_the_supervisor(walled: Sessions, attack: Attack) -> None:
 async def test_what_is_still_open(walled: Sessions, attack: Attack) -> None:
     """Fails as soon as it is closed, so that nobody goes on saying that it is open."""
     assert await walled.attacked(attack, walled.victim) == "reached"
+
+
+OWN = """
+import ctypes, os, subprocess, sys, threading
+def put(name, data):
+    fd = os.open(f"/proc/{name}", os.O_WRONLY)
+    os.write(fd, data)
+    os.close(fd)
+put("self/oom_score_adj", b"7")
+put("self/coredump_filter", b"0x33")
+put("self/clear_refs", b"1")
+put("self/comm", b"renamed")
+threads = []
+thread = threading.Thread(target=lambda: put(f"self/task/{threading.get_native_id()}/comm", b"thread"))
+thread.start()
+thread.join()
+put("thread-self/comm", b"renamed")
+child = subprocess.run("echo 9 > /proc/self/oom_score_adj", shell=True, stderr=subprocess.PIPE)
+assert b"Permission denied" in child.stderr, child
+print(open("/proc/self/oom_score_adj").read().strip(), open("/proc/self/comm").read().strip())
+subprocess.run("echo a > /tmp/own; echo b >> ~/own; echo c > /dev/null; echo d > /dev/shm/own; echo e > own; echo f >&2", shell=True, check=True)
+os.mkdir("/tmp/deeper")
+os.rename("/tmp/own", "/tmp/deeper/own")
+os.link("/tmp/deeper/own", "/tmp/linked")
+os.makedirs("one/two", exist_ok=True)
+os.rename("own", "one/two/own")
+os.mkfifo("one/fifo")
+fd = os.open("one/fifo", os.O_RDWR)
+os.write(fd, b"through")
+print(os.read(fd, 100), open("/tmp/linked").read(), open("/dev/shm/own").read(), open("one/two/own").read())
+memory = os.memfd_create("own")
+os.close(os.open(f"/proc/self/fd/{memory}", os.O_RDWR))
+os.close(os.open("/dev/stdout", os.O_WRONLY))
+unnamed = os.open("/tmp", os.O_TMPFILE | os.O_RDWR, 0o600)
+linked = ctypes.CDLL(None, use_errno=True).linkat(-100, b"/proc/self/fd/%d" % unnamed, -100, b"/tmp/named", 0x400)
+assert linked == 0, ctypes.get_errno()
+master, slave = os.openpty()
+os.close(os.open(os.ttyname(slave), os.O_RDWR | os.O_NOCTTY))
+for fd in (fd, memory, unnamed, master, slave):
+    os.close(fd)
+"""
+
+
+async def test_what_is_one_s_own_stays_open(house: House) -> None:
+    """Writing to one's own files in /proc, and to everything that is there to be written to; moving, linking, reopening.
+
+    All but one: what a session starts can't write to its own files in /proc.
+    """
+    runtime = await house.create_runtime(RuntimeSpec(kernel="native", start="fresh"))
+    try:
+        result = await Sessions(house, runtime.name, 0, 0, 0).run("main", OWN)
+        assert result.outcome is Outcome.OK, result.execution_error
+        assert result.stdout == "7 renamed\nb'through' a\n d\n e\n\n"
+        assert result.stderr == "f\n"
+    finally:
+        await house.delete_runtime(runtime.name)
 
 
 @pytest.mark.walls
@@ -236,7 +292,7 @@ async def test_a_daemon_ends_with_its_runtime(house: House) -> None:
     pidfds: list[int] = []
     try:
         result = await made.run("main", DAEMON)
-        assert result.outcome is Outcome.OK, result
+        assert result.outcome is Outcome.OK, result.execution_error
         inside = int(str(result.stdout))
         await until(lambda: any(b"sleep\x001000" in _command(pid) for pid in _numbered(inside)))
         found = [pid for pid in _numbered(inside) if b"sleep\x001000" in _command(pid)]

@@ -24,6 +24,11 @@ def can(what):
         return type(error).__name__
     return "yes"
 
+def put(name):
+    fd = os.open(f"/proc/{name}/oom_score_adj", os.O_WRONLY)
+    os.write(fd, b"900")
+    os.close(fd)
+
 def listen(name):
     sock = socket.socket(socket.AF_UNIX)
     sock.bind(b"\\0" + name)
@@ -54,6 +59,8 @@ def neighbour(number, peer):
         "child": tried(child, b"%s-%d" % (own, number)),
         "group": can(lambda: os.kill(-other, 0)),
     }
+    places = {"own": "self", "thread": "thread-self", "other": other, "parent": parent, "child": child}
+    found["score"] = {who: can(lambda: put(place)) for who, place in places.items()}
     os.kill(child, signal.SIGKILL)
     found["killed"] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if number == 0:
@@ -106,7 +113,14 @@ def test_what_it_starts_is_its_own(inside: dict[str, Any]) -> None:
     assert inside["killed"] == -9
 
 
+def test_of_what_stands_in_proc_only_one_s_own_can_be_written_to(inside: dict[str, Any]) -> None:
+    """Not even that of a child: no rule can name what is not there yet."""
+    refused = dict.fromkeys(("other", "parent", "child"), "PermissionError")
+    assert inside["score"] == {"own": "yes", "thread": "yes", **refused}
+
+
 def test_without_it_all_of_this_is_possible() -> None:
     found = run("out")
+    assert set(found["score"].values()) == {"yes"}
     assert set(found["other"].values()) == {"yes"}
     assert set(found["parent"].values()) == {"yes"}
