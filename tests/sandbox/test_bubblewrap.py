@@ -286,21 +286,20 @@ async def test_a_shared_directory_must_not_show_the_state(tmp_path: Path) -> Non
 
 async def test_the_report_says_what_is_in_force(walls: SupervisedSandbox) -> None:
     layers = {layer.name: layer for layer in walls.report.layers}
-    assert {name for name, layer in layers.items() if layer.status == "in force"} == {
-        "mount",
-        "pid",
-        "network",
-        "user",
-        "ipc",
-        "seccomp",
-    }
+    standing = {"mount", "pid", "network", "user", "ipc", "seccomp"} | (
+        {"uid"} if os.geteuid() == 0 else set()
+    )
+    assert {name for name, layer in layers.items() if layer.status == "in force"} == standing
     made = this_filter()
     assert made is not None
     assert layers["seccomp"].detail.endswith(f"foreign architectures killed; filter sha256:{made.digest}")
     if os.geteuid() == 0:
-        assert layers["uid"].detail == "shared host uid 0; dropped in a later release"
+        assert "are this runtime's alone; no other group" in layers["uid"].detail
     else:
-        assert f"shared host uid {os.geteuid()}" in layers["uid"].detail
+        assert layers["uid"].detail == (
+            f"shared host uid {os.geteuid()}, that of the service: "
+            "only a service that is started by root can give each runtime a uid"
+        )
 
 
 # The program.
@@ -421,7 +420,7 @@ async def test_what_the_program_says_at_the_start_is_told(
     broken = script(tmp_path / "bwrap", 'echo "bwrap: setting up uid map: Permission denied" >&2; exit 1')
     monkeypatch.setattr(
         "cellhouse.sandbox.bubblewrap.find_bwrap",
-        lambda: bwrap.Bwrap(broken, real.version, real.disables_userns),
+        lambda _: bwrap.Bwrap(broken, real.version, real.disables_userns),
     )
     with pytest.raises(FailedPrecondition, match=r"setting up uid map.*User namespaces are forbidden"):
         await create_sandbox("bubblewrap", spec(tmp_path / "state")).start()
@@ -432,7 +431,7 @@ async def test_a_bwrap_that_can_not_forbid_user_namespaces_is_reported(
 ) -> None:
     real = bwrap.find_bwrap()
     monkeypatch.setattr(
-        "cellhouse.sandbox.bubblewrap.find_bwrap", lambda: bwrap.Bwrap(real.path, (0, 7, 0), False)
+        "cellhouse.sandbox.bubblewrap.find_bwrap", lambda _: bwrap.Bwrap(real.path, (0, 7, 0), False)
     )
     monkeypatch.setattr("cellhouse.sandbox.bubblewrap.this_filter", lambda: None)
     made = create_sandbox("bubblewrap", spec(tmp_path / "state"))
@@ -485,7 +484,7 @@ exec {real.path} "$@"
     lax = script(tmp_path / "bwrap", text)
     monkeypatch.setattr(
         "cellhouse.sandbox.bubblewrap.find_bwrap",
-        lambda: bwrap.Bwrap(lax, real.version, real.disables_userns),
+        lambda _: bwrap.Bwrap(lax, real.version, real.disables_userns),
     )
     with pytest.raises(FailedPrecondition, match="Seccomp 0 instead of 2"):
         await create_sandbox("bubblewrap", spec(tmp_path / "state")).start()
@@ -499,7 +498,7 @@ async def test_a_bwrap_that_keeps_a_namespace_is_not_believed(
     lax = script(tmp_path / "bwrap", f'all=$1; shift; exec {real.path} "$all" --share-net "$@"')
     monkeypatch.setattr(
         "cellhouse.sandbox.bubblewrap.find_bwrap",
-        lambda: bwrap.Bwrap(lax, real.version, real.disables_userns),
+        lambda _: bwrap.Bwrap(lax, real.version, real.disables_userns),
     )
     with pytest.raises(FailedPrecondition, match="net namespace of the host instead of its own"):
         await create_sandbox("bubblewrap", spec(tmp_path / "state")).start()

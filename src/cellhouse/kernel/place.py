@@ -28,6 +28,9 @@ class MeetingPlace:
         """Make it with a connection file for `ports` (name of the channel: number); that file's path inside."""
         self._host_dir.mkdir(mode=0o700, parents=True)
         self._fd = os.open(self._host_dir, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        owner = self._owner()
+        if owner is not None:
+            os.chown(".", *owner, dir_fd=self._fd)
         document = {
             "transport": "ipc",
             "ip": f"{self._inside_dir}/s",
@@ -36,9 +39,14 @@ class MeetingPlace:
             "signature_scheme": "hmac-sha256",
             "kernel_name": kernel_name,
         }
-        with contextlib.closing(HostileDir.open(self._host_dir)) as directory:
+        with contextlib.closing(HostileDir.open(self._host_dir, owner=owner)) as directory:
             directory.create("connection.json", [json.dumps(document).encode()], mode=0o600)
         return f"{self._inside_dir}/connection.json"
+
+    def _owner(self) -> tuple[int, int] | None:
+        """Whose the kernel's process is, by the directory that it was given; None where that is ours."""
+        found = self._host_dir.parent.stat()
+        return None if found.st_uid == os.geteuid() else (found.st_uid, found.st_gid)
 
     def open_socket(self, port: int) -> int | None:
         """A descriptor of the socket with this number, to be connected through and closed by the caller.

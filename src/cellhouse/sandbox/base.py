@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from cellhouse.model import CallReason, FailedPrecondition, Isolation, LimitReport, WallLimits
+from cellhouse.model import CallReason, FailedPrecondition, Isolation, LimitHit, LimitReport, WallLimits
+from cellhouse.sandbox.privileged.uids import UidRange
 from cellhouse.sandbox.process import SandboxProcess
 
 INSIDE_DIR: Final = Path(__file__).resolve().parent.parent / "inside"  # what runs in the sandbox
@@ -37,11 +38,15 @@ class SpawnFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SandboxLoss:
-    """Why a sandbox ended unasked: a sentence, and how its outermost process ended where that is known."""
+    """Why a sandbox ended unasked: a sentence, and how its outermost process ended where that is known.
+
+    `limit_hit` is the limit of the runtime that ended the walls themselves, if it was one.
+    """
 
     text: str
     exit_status: int | None = None
     signal: int | None = None
+    limit_hit: LimitHit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +69,8 @@ class SandboxSpec:
     that are seen inside under their own names: an environment's prefix and its base prefix.
     `required_layers` are names of LAYERS that must be in force; where one can't be had here, `start` fails and says
     so, instead of falling back to less. `limits` are what all that runs inside may use together; None is no limit at all.
+    `uids` is where a service that is root takes the uid of this sandbox from; what is named must be had, and None is
+    the usual range, without which the layer "uid" is absent.
     """
 
     state: Path
@@ -72,6 +79,7 @@ class SandboxSpec:
     required_layers: tuple[str, ...] = ()
     tmpfs: TmpfsSizes = field(default_factory=TmpfsSizes)
     limits: WallLimits | None = None
+    uids: UidRange | None = None
     supervisor: Path = INSIDE_DIR / "init.py"
 
 
@@ -207,10 +215,13 @@ def require_layers(spec: SandboxSpec, report: Isolation) -> None:
 
 
 def make_private(directory: Path) -> None:
-    """Make a directory that only its owner can enter. FileExistsError where something else has its name."""
+    """Make a directory that only its owner can enter. FileExistsError where something else has its name.
+
+    Root may find it another's: what a sandbox with a uid of its own has left.
+    """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if directory.is_symlink():
         raise FileExistsError(f"{directory} is a symbolic link; a private directory must be a real one")
-    if directory.stat().st_uid != os.geteuid():
+    if os.geteuid() not in (0, directory.stat().st_uid):
         raise PermissionError(f"{directory} belongs to another user; a private directory must be one's own")
     directory.chmod(0o700)

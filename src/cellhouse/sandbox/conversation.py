@@ -15,6 +15,7 @@ from cellhouse.sandbox.channel import Channel, ChannelClosed, discard
 from cellhouse.sandbox.launcher import Launcher
 from cellhouse.sandbox.limits import LimitKeeper
 from cellhouse.sandbox.pidfd import has_ended, parent_of, pid_of
+from cellhouse.sandbox.privileged import Identity, Privileged
 from cellhouse.sandbox.process import SandboxProcess
 from cellhouse.sandbox.protocol import (
     SPAWN_DESCRIPTORS,
@@ -42,7 +43,8 @@ class _Request:
 class Conversation(ABC):
     """The half of a sandbox that talks; the other half begins it and ends it."""
 
-    def __init__(self) -> None:
+    def __init__(self, privileged: Privileged) -> None:
+        self._privileged = privileged
         # Begins the mark of every process of this sandbox, and of no other's.
         self.mark = secrets.token_hex(8)
         self._keeper: LimitKeeper | None = None
@@ -52,6 +54,7 @@ class Conversation(ABC):
         self._init_pidfd = -1
         self._init_pid = 0
         self._spawned = 0
+        self._identity: Identity | None = None
         self._requests: dict[str, _Request] = {}
         self._processes: dict[str, SandboxProcess] = {}
 
@@ -99,6 +102,8 @@ class Conversation(ABC):
             raise InvalidArgument.of_field(
                 "descriptors", f"{len(descriptors)} are too many: a process takes {SPAWN_DESCRIPTORS - 2}"
             )
+        for descriptor in output or ():
+            self._privileged.give_pipe(descriptor)
         process_id = self.new_mark()
         data = encode_spawn(process_id, argv, {**self.environment(), **env, TOKEN: process_id}, cwd)
         if output is not None:
@@ -107,6 +112,8 @@ class Conversation(ABC):
             (stdout, stdout_end), (stderr, stderr_end) = _pipes(2)
         except OSError as error:
             raise SpawnFailed(f"{argv[0]}: there can't be a pipe for its output: {error.strerror}") from error
+        for descriptor in (stdout_end, stderr_end):
+            self._privileged.give_pipe(descriptor)
         return await self._ask(
             process_id,
             data,

@@ -4,14 +4,14 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from cellhouse.sandbox.base import SandboxLoss
-from cellhouse.sandbox.pidfd import children_of, parent_of, pidfd_open, send_signal
+from cellhouse.sandbox.pidfd import children_of, parent_of, pidfd_open
+from cellhouse.sandbox.privileged import Identity, Privileged, Seen, Start
 
 STDERR_BYTES: Final = 8192  # of what is said on standard error, the last are kept
 STDERR_READS: Final = 16  # at once: a pipe holds no more, and who goes on writing is not waited for
@@ -19,36 +19,41 @@ STDERR_READS: Final = 16  # at once: a pipe holds no more, and who goes on writi
 
 @dataclass(slots=True)
 class Launch:
-    """How to start it: `descriptors` are handed on under their numbers, and are the launcher's to close."""
+    """How to start it: see `Start`. `descriptors` are the launcher's to close."""
 
     argv: Sequence[str]
     cwd: Path
     descriptors: list[int] = field(default_factory=list)
+    enter: Sequence[Path] = ()
+    identity: Identity | None = None
+    view: Sequence[Seen] = ()
 
 
 class Launcher:
     """Started at once, in the calling thread: PR_SET_PDEATHSIG ends it with that thread."""
 
-    def __init__(self, launch: Launch, *, control: int, on_end: Callable[[], None]) -> None:
+    def __init__(
+        self, launch: Launch, privileged: Privileged, *, control: int, on_end: Callable[[], None]
+    ) -> None:
         """OSError where the program can't be started. `on_end` is called by the loop once it has ended."""
         self.ended = asyncio.Event()
         self._on_end = on_end
+        self._privileged = privileged
         self._loop = asyncio.get_running_loop()
         self._said = b""
         self._stderr, theirs = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._stderr, False)
         try:
-            # Nothing of the service's environment, which /proc shows inside; a session of its own, since a Ctrl-C is
-            # for the service to deal with.
-            self._process = subprocess.Popen(
-                launch.argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=theirs,
-                cwd=launch.cwd,
-                env={},
-                pass_fds=(control, *launch.descriptors),
-                start_new_session=True,
+            self._process = privileged.start(
+                Start(
+                    argv=launch.argv,
+                    cwd=launch.cwd,
+                    stderr=theirs,
+                    descriptors=(control, *launch.descriptors),
+                    enter=launch.enter,
+                    identity=launch.identity,
+                    view=launch.view,
+                )
             )
         except BaseException:
             os.close(self._stderr)
@@ -56,20 +61,13 @@ class Launcher:
         finally:
             for descriptor in (theirs, *launch.descriptors):
                 os.close(descriptor)
-        self.pid = self._process.pid
-        try:
-            self._pidfd = pidfd_open(self.pid)
-        except BaseException:
-            self._process.kill()
-            self._process.wait()
-            os.close(self._stderr)
-            raise
+        self.pid, self._pidfd = self._process.pid, self._process.pidfd
         self._loop.add_reader(self._pidfd, self._ended)
         self._loop.add_reader(self._stderr, self._listen)
 
     def _ended(self) -> None:
         self._loop.remove_reader(self._pidfd)
-        self._process.wait()  # it has ended, so this does not wait
+        self._process.ended()  # nobody has to wait for it any more
         self.ended.set()
         self._on_end()
 
@@ -96,7 +94,7 @@ class Launcher:
 
     def loss(self, text: str) -> SandboxLoss:
         """The loss of the sandbox, told with all that is known of this process's end."""
-        code = self._process.returncode
+        code = self._process.ended()
         if code is None:
             return SandboxLoss(f"the sandbox was lost: {text}")
         how = f"by signal {-code}" if code < 0 else f"with exit status {code}"
@@ -109,7 +107,7 @@ class Launcher:
 
     def kill(self) -> None:
         if not self.ended.is_set():
-            send_signal(self._pidfd, signal.SIGKILL)
+            self._privileged.signal(self._pidfd, signal.SIGKILL)
 
     def kill_child(self) -> None:
         """Kill what it has started, so that it sees that end and ends too; itself where it has started nothing yet.
@@ -122,7 +120,7 @@ class Launcher:
                 pidfd = pidfd_open(pid)
                 try:
                     if parent_of(pid) == self.pid:
-                        send_signal(pidfd, signal.SIGKILL)
+                        self._privileged.signal(pidfd, signal.SIGKILL)
                 finally:
                     os.close(pidfd)
         if not found:
@@ -135,5 +133,4 @@ class Launcher:
                 self._loop.remove_reader(descriptor)
                 os.close(descriptor)
         self._pidfd = self._stderr = -1
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(0)
+        self._process.ended()

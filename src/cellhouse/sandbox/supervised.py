@@ -28,9 +28,9 @@ from cellhouse.sandbox.base import (
 from cellhouse.sandbox.channel import Channel
 from cellhouse.sandbox.conversation import Conversation
 from cellhouse.sandbox.launcher import Launch, Launcher
-from cellhouse.sandbox.leftovers import RUN, remove_leftovers
+from cellhouse.sandbox.leftovers import RUN
 from cellhouse.sandbox.limits import LimitKeeper
-from cellhouse.sandbox.pidfd import send_signal
+from cellhouse.sandbox.privileged import Here, Identity
 
 START_SECONDS: Final = 30.0  # for the supervisor to say that it is there
 LOSS_SECONDS: Final = 0.1  # from the supervisor's end to that of the launcher, which says more about it
@@ -46,7 +46,7 @@ class SupervisedSandbox(Conversation):
     """Whether what runs inside is in a user namespace of its own, without capabilities."""
 
     def __init__(self, spec: SandboxSpec) -> None:
-        super().__init__()
+        super().__init__(Here(spec.state, level=self.level, uids=spec.uids))
         self.spec = spec
         self.content = spec.state / "content"
         self.runtime_dir = spec.state / RUN
@@ -55,6 +55,7 @@ class SupervisedSandbox(Conversation):
         self._init_ended = asyncio.Event()
         self._losing: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._claiming: asyncio.Future[Identity | None] | None = None
 
     # What a backend adds.
 
@@ -76,7 +77,7 @@ class SupervisedSandbox(Conversation):
 
     def end_inside(self) -> None:
         """Bring everything inside to its end, now that the channel to the supervisor is closed. Doesn't wait for it."""
-        send_signal(self._init_pidfd, signal.SIGKILL)
+        self._privileged.signal(self._init_pidfd, signal.SIGKILL)
 
     def end_unready(self, launcher: Launcher) -> None:
         """The same before the supervisor has said that it is there, so that it has started nothing."""
@@ -84,7 +85,7 @@ class SupervisedSandbox(Conversation):
 
     async def clean(self) -> None:
         """Remove what was made, once the supervisor is dead."""
-        await asyncio.to_thread(remove_leftovers, self.spec.state)
+        await asyncio.to_thread(self._privileged.settle)
 
     # The interface.
 
@@ -169,7 +170,9 @@ class SupervisedSandbox(Conversation):
                     os.close(descriptor)
                 raise SandboxGone("the sandbox was closed while it started")
             try:
-                self._launcher = Launcher(launch, control=theirs.fileno(), on_end=self._on_launcher_end)
+                self._launcher = Launcher(
+                    launch, self._privileged, control=theirs.fileno(), on_end=self._on_launcher_end
+                )
             except OSError as error:
                 raise unavailable(
                     f"isolation {self.level!r}: {launch.argv[0]} can't be started: {error.strerror}",
@@ -178,19 +181,32 @@ class SupervisedSandbox(Conversation):
         asyncio.get_running_loop().add_reader(self._channel.fileno(), self._on_message)
         return self._launcher
 
+    async def claim(self) -> Identity | None:
+        """Who the processes inside are on the host; None where they are this service."""
+        # Seen through also where nobody waits any more: `close` has to give it back.
+        self._claiming = asyncio.ensure_future(asyncio.to_thread(self._privileged.claim))
+        self._identity = await asyncio.shield(self._claiming)
+        return self._identity
+
     async def _limit(self, launch: Launch) -> None:
         if self.spec.limits is None:
             return
         try:
             self._keeper = LimitKeeper(
-                self.spec.limits, state=self.spec.state, content=self.content, own_users=self.own_users
+                self.spec.limits,
+                state=self.spec.state,
+                content=self.content,
+                own_users=self.own_users,
+                maker=self._privileged,
+                own_uid=self._identity is not None,
             )
             await self._keeper.prepare()
         except BaseException:
             for descriptor in launch.descriptors:
                 os.close(descriptor)
             raise
-        launch.argv = self._keeper.wrap(launch.argv)
+        launch.argv = [*launch.argv, self._keeper.argument]
+        launch.enter = self._keeper.entrances
 
     async def close(self) -> None:
         if self._closing is None:
@@ -284,6 +300,12 @@ class SupervisedSandbox(Conversation):
             if self._keeper is not None:
                 await self._keeper.close()
         await self.clean()
+        if self._claiming is not None:
+            await asyncio.wait([self._claiming])
+            if not self._claiming.cancelled():
+                self._claiming.exception()  # told already, where anybody waited for it
+        # Only now: where something resists, its uid stays taken for as long as this process lives.
+        self._privileged.give_back()
 
     async def _await_end(self) -> None:
         for seconds in (CLOSE_SECONDS, KILL_SECONDS):
@@ -298,7 +320,7 @@ class SupervisedSandbox(Conversation):
                 return
             except TimeoutError:
                 if self._init_pidfd >= 0:
-                    send_signal(self._init_pidfd, signal.SIGKILL)
+                    self._privileged.signal(self._init_pidfd, signal.SIGKILL)
                 if self._launcher is not None:
                     self._launcher.kill()
                 for process in self._processes.values():

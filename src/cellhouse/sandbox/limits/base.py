@@ -68,6 +68,16 @@ class GroupMaker(Protocol):
         """GroupUnavailable where not even one limit can be held; nothing is left behind then."""
 
 
+class LimitMaker(Protocol):
+    """What of the limits takes a privilege: asked for once, before anything runs. See `Privileged`."""
+
+    def make_group(self, limits: WallLimits) -> Group:
+        """GroupUnavailable where not even one limit can be held."""
+
+    def mount_content(self, size: int) -> None:
+        """A disk of its own for /content. DiskUnavailable."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mount:
     """Where a hierarchy of groups is seen, and which part of it."""

@@ -1,9 +1,7 @@
 """The limits of one sandbox: decides what holds each, has it in force before anything runs, and knows what it ended."""
 
 import asyncio
-import secrets
 import signal
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,21 +15,16 @@ from cellhouse.model import (
     WallLimits,
 )
 from cellhouse.sandbox.limits import rlimits
-from cellhouse.sandbox.limits.base import PREFIX, Group, GroupMaker, GroupUnavailable, Seat
+from cellhouse.sandbox.limits.base import Group, GroupUnavailable, LimitMaker, Seat
 from cellhouse.sandbox.limits.census import is_dying
-from cellhouse.sandbox.limits.cgroup_v1 import GroupV1
-from cellhouse.sandbox.limits.cgroup_v2 import GroupV2
-from cellhouse.sandbox.limits.content_disk import DiskUnavailable, mount_disk
+from cellhouse.sandbox.limits.content_disk import DiskUnavailable
 from cellhouse.sandbox.limits.disk_use import can_measure
-from cellhouse.sandbox.limits.leftovers import note_groups
 from cellhouse.sandbox.limits.machine import Machine, fit
 from cellhouse.sandbox.limits.require import require_limits
 from cellhouse.sandbox.limits.watchdog import Watchdog
 from cellhouse.sandbox.process import ProcessExit, SandboxProcess
 
 NAMES: Final[tuple[LimitName, ...]] = get_args(LimitName)
-# Goes into every group by itself, before there is anything of it that could stay outside.
-ENTER: Final = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec "$@"'
 WATCHER: Final = "by a watcher outside, four times a second"
 REMOVE_ROUNDS: Final = 100
 REMOVE_SECONDS: Final = 0.01
@@ -48,7 +41,7 @@ class _Place:
 
 
 class LimitKeeper:
-    """Used by the sandbox: `prepare`, then `wrap` the command, `begin` once it runs, `take` each process, `close`."""
+    """Used by the sandbox: `prepare`, then start it with `entrances` and `argument`, `begin`, `take` each process, `close`."""
 
     def __init__(
         self,
@@ -57,12 +50,14 @@ class LimitKeeper:
         state: Path,
         content: Path,
         own_users: bool,
-        makers: Sequence[GroupMaker] = (GroupV2, GroupV1),
+        maker: LimitMaker,
+        own_uid: bool = False,
     ) -> None:
-        """`own_users` says whether what runs is in a user namespace of its own."""
+        """`own_users` says whether what runs is in a user namespace of its own, `own_uid` whether it has a uid of its own."""
         self.limits = fit(limits, Machine.here(state))
         self._state, self._content = state, content
-        self._own_users, self._makers = own_users, makers
+        self._own_users, self._own_uid = own_users, own_uid
+        self._maker = maker
         self._group: Group | None = None
         self._reports: dict[LimitName, LimitReport] = {}
         self._watchdog: Watchdog | None = None
@@ -86,14 +81,17 @@ class LimitKeeper:
         await asyncio.shield(self._preparing)
 
     def _prepare(self) -> None:
-        no_group = self._make_group()
-        no_disk = ""
+        no_group = no_disk = ""
         try:
-            mount_disk(self._state, self.limits.content)
+            self._group = self._maker.make_group(self.limits)
+        except GroupUnavailable as error:
+            no_group = str(error)
+        try:
+            self._maker.mount_content(self.limits.content)
         except DiskUnavailable as error:
             no_disk = str(error)
         group = self._group.held if self._group is not None else frozenset()
-        by_process = rlimits.held(own_users=self._own_users)
+        by_process = rlimits.held(own_users=self._own_users, own_uid=self._own_uid)
         for name in NAMES:
             if name in group:
                 assert self._group is not None
@@ -115,19 +113,6 @@ class LimitKeeper:
                 )
         require_limits(self.limits, self.reports)
 
-    def _make_group(self) -> str:
-        """Why there is none; empty where there is."""
-        why = []
-        for make in self._makers:
-            try:
-                self._group = make(f"{PREFIX}{secrets.token_hex(8)}", self.limits)
-            except GroupUnavailable as error:
-                why.append(str(error))
-            else:
-                note_groups(self._state, self._group.directories)
-                return ""
-        return "; ".join(why)
-
     def _report_content(self, no_disk: str) -> None:
         if not no_disk:
             self._report(
@@ -142,13 +127,16 @@ class LimitKeeper:
         value = self.limits.value(name)
         self._reports[name] = LimitReport(name=name, value=value, enforcement=enforcement, detail=detail)
 
-    def wrap(self, argv: Sequence[str]) -> list[str]:
-        """The command that starts the supervisor, within the limits, and with those for it to take on."""
-        processes = rlimits.counts_processes(own_users=self._own_users)
-        command = [*argv, rlimits.argument(self.limits, processes=processes)]
-        if self._group is None:
-            return command
-        return ["/bin/sh", "-c", ENTER, "sh", *map(str, self._group.entrances), "--", *command]
+    @property
+    def entrances(self) -> tuple[Path, ...]:
+        """What is to be written into for being within the limits."""
+        return self._group.entrances if self._group is not None else ()
+
+    @property
+    def argument(self) -> str:
+        """The limits that the supervisor is to take on."""
+        processes = rlimits.counts_processes(own_users=self._own_users, own_uid=self._own_uid)
+        return rlimits.argument(self.limits, processes=processes)
 
     # While it lives.
 

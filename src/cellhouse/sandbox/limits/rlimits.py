@@ -11,9 +11,9 @@ NAMESPACED: Final = (5, 14)
 CAP_SYS_RESOURCE: Final = 24
 
 
-def counts_processes(*, own_users: bool) -> bool:
+def counts_processes(*, own_users: bool, own_uid: bool = False) -> bool:
     """Whether RLIMIT_NPROC counts the sandbox's processes only, and holds: never for the host's root."""
-    return own_users and os.geteuid() != 0 and _release() >= NAMESPACED
+    return own_users and (own_uid or (os.geteuid() != 0 and _release() >= NAMESPACED))
 
 
 def holds_files(*, own_users: bool) -> bool:
@@ -38,11 +38,11 @@ def argument(limits: WallLimits, *, processes: bool) -> str:
     return ",".join(f"{name}={value}" for name, value in given.items())
 
 
-def held(*, own_users: bool) -> frozenset[LimitName]:
+def held(*, own_users: bool, own_uid: bool = False) -> frozenset[LimitName]:
     names: set[LimitName] = set()
     if holds_files(own_users=own_users):
         names |= {"openFiles", "fileSize"}
-    if counts_processes(own_users=own_users):
+    if counts_processes(own_users=own_users, own_uid=own_uid):
         names.add("processes")
     return frozenset(names)
 

@@ -1,0 +1,47 @@
+"""A directory with all that is in it becomes another uid's: for what stands in /content before a sandbox begins."""
+
+import os
+import stat
+from pathlib import Path
+
+from cellhouse.sandbox.privileged.uids import Identity
+
+_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def give_tree(top: Path, identity: Identity) -> None:
+    """OSError where it can't be. Nothing may change there meanwhile: on the way up, `..` is believed.
+
+    Of links it is the link that is given. One descriptor, and no recursion: the tree may be of any depth.
+    """
+    here = os.open(top, _FLAGS)
+    try:
+        found = os.fstat(here)
+        if (found.st_uid, found.st_gid) == (identity.uid, identity.gid):
+            return
+        device = found.st_dev
+        levels = [iter(os.listdir(here))]
+        while levels:
+            name = next(levels[-1], None)
+            if name is None:
+                levels.pop()
+                os.fchown(here, identity.uid, identity.gid)
+                if levels:
+                    here = _move(here, "..")
+                continue
+            found = os.stat(name, dir_fd=here, follow_symlinks=False)
+            if found.st_dev != device:
+                continue  # another disk is none of what was written here
+            if stat.S_ISDIR(found.st_mode):
+                here = _move(here, name)
+                levels.append(iter(os.listdir(here)))
+            else:
+                os.chown(name, identity.uid, identity.gid, dir_fd=here, follow_symlinks=False)
+    finally:
+        os.close(here)
+
+
+def _move(here: int, name: str) -> int:
+    moved = os.open(name, _FLAGS, dir_fd=here)
+    os.close(here)
+    return moved
