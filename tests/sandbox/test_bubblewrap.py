@@ -12,9 +12,10 @@ import pytest
 from cellhouse.model import FailedPrecondition
 from cellhouse.sandbox import bwrap, create_sandbox
 from cellhouse.sandbox.base import INSIDE_DIR
-from cellhouse.sandbox.bubblewrap import BubblewrapSandbox, links_on_the_way, proc_mounts
+from cellhouse.sandbox.bubblewrap import BubblewrapSandbox
 from cellhouse.sandbox.seccomp import this_filter
 from cellhouse.sandbox.supervised import SupervisedSandbox
+from cellhouse.sandbox.system import links_on_the_way, proc_mounts
 from tests.sandbox.support import PREFIXES, PYTHON, read_line, run, run_python, spec
 
 

@@ -12,10 +12,12 @@ from cellhouse.sandbox.base import (
     SandboxSpec,
     SpawnFailed,
     TmpfsSizes,
+    owner_of,
 )
 from cellhouse.sandbox.landlock import LEAST_ABI as LANDLOCK_LEAST_ABI, landlock_abi
 from cellhouse.sandbox.leftovers import remove_leftovers
 from cellhouse.sandbox.limits import require_limits
+from cellhouse.sandbox.privileged import DEFAULT_UIDS, UidRange
 from cellhouse.sandbox.process import ProcessExit, SandboxProcess
 from cellhouse.sandbox.registry import DEFAULT_LEVEL, create_sandbox, levels
 from cellhouse.sandbox.usage import ProcessUsage, usage
@@ -23,6 +25,7 @@ from cellhouse.sandbox.usage import ProcessUsage, usage
 __all__ = [
     "ABSENT",
     "DEFAULT_LEVEL",
+    "DEFAULT_UIDS",
     "INSIDE_DIR",
     "IN_FORCE",
     "LANDLOCK_LEAST_ABI",
@@ -37,9 +40,11 @@ __all__ = [
     "SandboxSpec",
     "SpawnFailed",
     "TmpfsSizes",
+    "UidRange",
     "create_sandbox",
     "landlock_abi",
     "levels",
+    "owner_of",
     "remove_leftovers",
     "require_limits",
     "usage",

@@ -225,3 +225,9 @@ def make_private(directory: Path) -> None:
     if os.geteuid() not in (0, directory.stat().st_uid):
         raise PermissionError(f"{directory} belongs to another user; a private directory must be one's own")
     directory.chmod(0o700)
+
+
+def owner_of(directory: Path) -> tuple[int, int] | None:
+    """Whose the sandbox's own directory is, and what is made in it is to be, as uid and gid; None where that is us."""
+    found = directory.stat()
+    return None if found.st_uid == os.geteuid() else (found.st_uid, found.st_gid)
