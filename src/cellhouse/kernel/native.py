@@ -59,10 +59,15 @@ class NativeKernel(KernelLife):
         isolate: bool = False,
         start_seconds: float = START_SECONDS,
         walls_gone: Callable[[], Awaitable[str]] | None = None,
+        writer: tuple[int, int] | None = None,
     ) -> None:
-        """`walls_gone` says, after a moment, what is known of walls that went; empty where they stand."""
+        """`walls_gone` says, after a moment, what is known of walls that went; empty where they stand.
+
+        `writer` are the uid and gid of what is launched, where they are not ours.
+        """
         super().__init__(name, start_seconds=start_seconds, walls_gone=walls_gone)
         self._launch, self._limits, self._isolate = launch, limits, isolate
+        self._writer = writer
         self._nonce = secrets.token_bytes(NONCE_BYTES)
         self._weave: Weave[Pipe, Frame] = Weave(
             self._nonce, on_text=self._text, on_frame=self._frame, on_disorder=self._disorder
@@ -135,7 +140,7 @@ class NativeKernel(KernelLife):
 
     def _new_pair(self) -> tuple[int, int]:
         """Make two pipes; the write ends, which are the caller's to close. Raises OSError."""
-        pair = Pair()
+        pair = Pair(self._writer)
         for pipe in pair.pipes:
             self._weave.join(pipe)
         if self._pairs:

@@ -47,12 +47,17 @@ class Pair:
 
     __slots__ = ("holders", "old", "stderr", "stdout", "write_ends")
 
-    def __init__(self) -> None:
-        """Raises OSError, and leaves nothing. `write_ends` are the maker's to close."""
+    def __init__(self, writer: tuple[int, int] | None = None) -> None:
+        """Raises OSError, and leaves nothing. `write_ends` are the maker's to close.
+
+        `writer` is the uid and gid of the kernel's process, where they are not ours: it may open /dev/stdout.
+        """
         ends: list[int] = []
         try:
             for _ in NAMES:
                 ends.extend(os.pipe())
+                if writer is not None:
+                    os.fchown(ends[-1], *writer)
         except OSError:
             close_all(ends)
             raise

@@ -47,7 +47,16 @@ from cellhouse.runtime.session import Session
 from cellhouse.runtime.session_log import SessionLog
 from cellhouse.runtime.settings import Settings
 from cellhouse.runtime.store import MARK, kill_marked
-from cellhouse.sandbox import IN_FORCE, SandboxLoss, SandboxSpec, TmpfsSizes, create_sandbox, require_limits
+from cellhouse.sandbox import (
+    IN_FORCE,
+    SandboxLoss,
+    SandboxSpec,
+    TmpfsSizes,
+    UidRange,
+    create_sandbox,
+    owner_of,
+    require_limits,
+)
 
 _logger = logger()
 
@@ -63,7 +72,9 @@ def _tmpfs(memory: int) -> TmpfsSizes:
     )
 
 
-def sandbox_spec(directory: Path, environment: Environment, limits: WallLimits) -> SandboxSpec:
+def sandbox_spec(
+    directory: Path, environment: Environment, limits: WallLimits, uids: UidRange | None = None
+) -> SandboxSpec:
     """The walls of a runtime that lives in `directory` and runs the Python of `environment`."""
     return SandboxSpec(
         state=directory,
@@ -71,6 +82,7 @@ def sandbox_spec(directory: Path, environment: Environment, limits: WallLimits) 
         read_only=(environment.prefix, *environment.base_prefixes),
         tmpfs=_tmpfs(limits.memory),
         limits=limits,
+        uids=uids,
     )
 
 
@@ -107,7 +119,7 @@ class InProcessHost:
         self._limits = spec.limits.over(settings.walls) if spec.limits is not None else settings.walls
         self._sandbox = create_sandbox(
             spec.isolation or settings.isolation,
-            sandbox_spec(directory, environment, self._limits),
+            sandbox_spec(directory, environment, self._limits, settings.uids),
         )
         self._content: HostileDir | None = None
         self._sessions: dict[str, Session] = {}
@@ -132,7 +144,7 @@ class InProcessHost:
             await self._sandbox.start()
             require_limits(self._limits, self._sandbox.limits)
             self._launcher = self._make_launcher()
-            self._content = HostileDir.open(self._sandbox.content)
+            self._content = HostileDir.open(self._sandbox.content, owner=owner_of(self._sandbox.content))
         except BaseException:
             await self._sandbox.close()
             raise

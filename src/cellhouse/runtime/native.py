@@ -33,6 +33,7 @@ from cellhouse.sandbox import (
     SandboxGone,
     SpawnFailed,
     landlock_abi,
+    owner_of,
 )
 from cellhouse.sandbox.base import INSIDE_DIR
 
@@ -165,6 +166,7 @@ class NativeLauncher:
             isolate=self._isolate and self._abi >= LANDLOCK_LEAST_ABI,
             start_seconds=self._start_seconds,
             walls_gone=self._walls_gone,
+            writer=owner_of(self._sandbox.content),
         )
 
     async def _forked(self, sock: int, stdout: int, stderr: int) -> KernelProcess:
