@@ -3,41 +3,40 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from cellhouse.environments import find_environment
 from cellhouse.files import HostileDir
 from cellhouse.journal import ExecutionLog, Journal, Page, TextPage
 from cellhouse.model import (
-    AlreadyExists,
     CallReason,
     Clock,
     Event,
     ExecuteCodeRequest,
     ExecuteCodeResult,
     ExecutionName,
+    FileList,
+    FileWritten,
     InvalidArgument,
-    NotFound,
     ResourceExhausted,
     RichOutput,
     Runtime,
+    RuntimeList,
     RuntimeName,
     RuntimeSpec,
+    RuntimeSpecs,
     Session,
+    SessionList,
     SessionName,
     SystemClock,
     TailFrame,
     Unavailable,
     check_id,
-    mint_id,
 )
 from cellhouse.runtime import (
-    Ending,
     ExecutionHandle,
-    InProcessHost,
     OutputData,
     RuntimeHost,
     RuntimeStore,
@@ -46,17 +45,22 @@ from cellhouse.runtime import (
 )
 from cellhouse.runtime.answering import NotOpened, answering
 from cellhouse.runtime.folded import FoldedText
+from cellhouse.runtime.following import PAGE_BYTES, Follower
 from cellhouse.runtime.host import ExecutionReader
 from cellhouse.runtime.logs import logger
+from cellhouse.runtime.offer import Offer
 from cellhouse.runtime.once import check_readable, find_log, known_execution
+from cellhouse.runtime.paging import page_by_name
 from cellhouse.runtime.recorded import Recorded
+from cellhouse.runtime.runtimes import Runtimes
 from cellhouse.runtime.session_log import evict_session_logs, read_session_log
 from cellhouse.runtime.state import own_state_dir
-from cellhouse.runtime.store import remove_tree
+from cellhouse.runtime.transfer import ContentFile, listing
 
 _logger = logger()
 
 TextName = Literal["stdout", "stderr", "result", "traceback"]
+DRAIN_GRACE = 10.0
 EVICT_SECONDS = 60.0
 """Retention is looked at so often: what exceeds it meanwhile is what can be written in that time."""
 
@@ -80,15 +84,16 @@ class House:
         self._settings = settings or Settings(
             state_dir=Path(state_dir) if state_dir is not None else own_state_dir(self._clock)
         )
-        self._hosts: dict[str, RuntimeHost] = {}
-        self._creating: dict[str, asyncio.Future[None]] = {}
         self._journal: Journal
         self._store: RuntimeStore
+        self._runtimes: Runtimes
         self._recorded: Recorded
         self._evictor: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
         self._open = False
+        self._draining = False
+        self._offer = Offer(self._settings)
 
     @property
     def state_dir(self) -> Path:
@@ -109,11 +114,13 @@ class House:
         try:
             self._store = RuntimeStore(state / "runtimes", self._clock)
             await asyncio.to_thread(self._store.reap)
+            self._runtimes = Runtimes(self._settings, self._clock, self._journal, self._store)
         except BaseException:
             await self._journal.close()
             raise
         self._recorded = Recorded(self._journal)
         self._closing = None
+        self._draining = False
         self._stop.clear()
         self._evictor = asyncio.get_running_loop().create_task(self._evict_now_and_then(), name="evict")
         self._open = True
@@ -137,77 +144,63 @@ class House:
         assert self._evictor is not None
         self._stop.set()
         await asyncio.wait([self._evictor])  # not broken off: the directory is the next owner's afterwards
-        if self._creating:
-            await asyncio.wait(self._creating.values())
         try:
-            # Until all have ended, each is found: what ends now can be read.
-            ended = await asyncio.gather(
-                *(self._close_runtime(runtime, host) for runtime, host in list(self._hosts.items())),
-                return_exceptions=True,
-            )
+            await self._offer.close()
+            await self._runtimes.close()
         finally:
             await self._journal.close()
-        for error in ended:
-            if error is not None:
-                raise error
 
-    async def _close_runtime(self, runtime: str, host: RuntimeHost) -> None:
-        await host.close(Ending.RUNTIME_LOST, "the house was closed")
-        self._hosts.pop(runtime, None)
-        self._store.mark_closed(runtime)
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """Names of the executions that were accepted and have not ended, oldest first."""
+        return self._journal.unfinished
+
+    @answering
+    async def drain(self, *, seconds: float, grace: float = DRAIN_GRACE) -> None:
+        """Take nothing new, and let what was accepted end by itself for so long; then interrupt it, the queued first.
+
+        Returns when everything has ended, or `grace` seconds after the interrupts; `close` ends what is left. Reading, and
+        repeating what was accepted, go on as before.
+        """
+        self._check_open()
+        self._draining = True
+        if await self._all_ended(seconds):
+            return
+        for name in reversed(self.unfinished):
+            await self.cancel(name)
+        await self._all_ended(grace)
+
+    async def _all_ended(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while names := self.unfinished:
+                    name = ExecutionName.parse(names[-1])
+                    await self._reader(name).wait(name)
+        return not self.unfinished
 
     # runtimes
 
     @answering
-    async def create_runtime(
-        self, spec: RuntimeSpec | None = None, *, runtime_id: str | None = None
-    ) -> Runtime:
-        """A new runtime, ready. ALREADY_EXISTS, FAILED_PRECONDITION (walls or environment that can't be had)."""
+    async def runtime_specs(self) -> RuntimeSpecs:
+        """What may be created here; walls are put up for a moment to see what holds, once in the life of a house."""
         self._check_open()
-        spec = spec or RuntimeSpec()
-        runtime = check_id(runtime_id, "runtimeId") if runtime_id is not None else mint_id("rt")
-        if runtime in self._hosts or runtime in self._creating:
-            raise AlreadyExists(f"{RuntimeName(runtime)} exists; use another id", reason=CallReason.ID_TAKEN)
-        if len(self._hosts) + len(self._creating) >= self._settings.max_runtimes:
-            raise ResourceExhausted(
-                f"there are {self._settings.max_runtimes} runtimes, which is the limit (max_runtimes); delete one",
-                reason=CallReason.QUOTA_EXCEEDED,
-                limit="max_runtimes",
-            )
-        environment = find_environment(
-            spec.environment, list(self._settings.environments) if self._settings.environments else None
-        )
-        created = self._creating[runtime] = asyncio.get_running_loop().create_future()
-        try:
-            record = self._store.create(runtime, spec)
-            try:
-                host = InProcessHost(
-                    RuntimeName(runtime),
-                    spec,
-                    directory=self._store.path(runtime),
-                    session_logs=self._session_logs(runtime),
-                    token=record.token,
-                    environment=environment,
-                    journal=self._journal,
-                    settings=self._settings,
-                    clock=self._clock,
-                    on_gone=self._runtime_gone,
-                )
-                await host.start()
-                if not self._open:
-                    await host.close(Ending.RUNTIME_LOST, "the house was closed")
-                    raise Unavailable(
-                        "this house was closed while the runtime was created",
-                        reason=CallReason.SHUTTING_DOWN,
-                    )
-            except BaseException:
-                self._store.remove(runtime)
-                raise
-            self._hosts[runtime] = host
-        finally:
-            del self._creating[runtime]
-            created.set_result(None)
-        return host.describe()
+        return await self._offer.specs(runtimes=len(self._runtimes), accepting=not self._draining)
+
+    @answering
+    async def create_runtime(
+        self,
+        spec: RuntimeSpec | None = None,
+        *,
+        runtime_id: str | None = None,
+        request_id: str | None = None,
+    ) -> Runtime:
+        """A new runtime, ready. ALREADY_EXISTS, FAILED_PRECONDITION (walls or environment that can't be had).
+
+        A repeat with the same `request_id` gets the runtime that the first one made, and never a second one; NOT_FOUND
+        where that one is over.
+        """
+        self._check_accepting()
+        return await self._runtimes.create(spec or RuntimeSpec(), runtime_id, request_id)
 
     @answering
     def get_runtime(self, name: str) -> Runtime:
@@ -215,7 +208,13 @@ class House:
 
     @answering
     def list_runtimes(self) -> list[Runtime]:
-        return [host.describe() for host in self._hosts.values()]
+        return [host.describe() for host in self._runtimes.hosts.values()]
+
+    @answering
+    def page_runtimes(self, *, page_size: int = 0, page_token: str = "") -> RuntimeList:
+        """A page of them, by name."""
+        page, token = page_by_name(self.list_runtimes(), page_size, page_token)
+        return RuntimeList(runtimes=tuple(page), next_page_token=token)
 
     @answering
     async def keep_alive(self, name: str) -> Runtime:
@@ -227,25 +226,7 @@ class House:
     @answering
     async def delete_runtime(self, name: str) -> None:
         """End it and remove its files; the records of its executions stay."""
-        runtime = RuntimeName.parse(name)
-        while (creating := self._creating.get(runtime.runtime)) is not None:
-            await asyncio.wait([creating])  # its directory is in use, and what is in it not to be found yet
-        host = self._hosts.get(runtime.runtime)
-        if host is not None:
-            # Found until it has ended: what ends now can be read.
-            try:
-                await host.close(Ending.DELETE_RUNTIME, "the runtime was deleted")
-            finally:
-                # Also where that failed: it takes nothing more, and whoever deletes it again gets rid of its files.
-                others = self._hosts.get(runtime.runtime, host) is not host
-                if not others:
-                    self._hosts.pop(runtime.runtime, None)
-            if others or runtime.runtime in self._creating:
-                return  # somebody else was faster with it, and the id is a new runtime's by now
-        elif self._store.read(runtime.runtime) is None:
-            raise NotFound(f"there is no runtime {runtime}", reason=CallReason.NO_SUCH_RUNTIME)
-        if (going := self._store.take_away(runtime.runtime)) is not None:
-            await asyncio.to_thread(remove_tree, going)
+        await self._runtimes.delete(RuntimeName.parse(name))
 
     # sessions
 
@@ -263,6 +244,12 @@ class House:
     @answering
     def list_sessions(self, runtime: str) -> list[Session]:
         return self._host(RuntimeName.parse(runtime)).list_sessions()
+
+    @answering
+    def page_sessions(self, runtime: str, *, page_size: int = 0, page_token: str = "") -> SessionList:
+        """A page of them, by name."""
+        page, token = page_by_name(self.list_sessions(runtime), page_size, page_token)
+        return SessionList(sessions=tuple(page), next_page_token=token)
 
     @answering
     async def interrupt(self, session: str) -> bool:
@@ -300,12 +287,21 @@ class House:
         target = request.check(self._settings.session)
         runtime = target if isinstance(target, RuntimeName) else target.runtime_name
         wait_timeout = request.wait_timeout or self._settings.session.wait_timeout
-        if (
-            runtime.runtime not in self._hosts
-            and (known := known_execution(self._journal, request)) is not None
-        ):
-            return ExecutionHandle(self._recorded, known, attached=True, wait_timeout=wait_timeout)
+        full = len(self.unfinished) >= self._settings.max_executions
+        if full or self._draining or runtime.runtime not in self._runtimes.hosts:
+            # What was accepted before can be attached to all the same.
+            if (known := known_execution(self._journal, request)) is not None:
+                reader = self._reader(known)
+                return ExecutionHandle(reader, known, attached=True, wait_timeout=wait_timeout)
+            self._check_accepting()
         host = self._host(runtime)
+        if full:
+            raise ResourceExhausted(
+                f"{self._settings.max_executions} executions run or wait, which is the limit (max_executions); "
+                "wait for some to finish",
+                reason=CallReason.QUOTA_EXCEEDED,
+                limit="max_executions",
+            )
         submitted = await host.execute(request)
         return ExecutionHandle(host, submitted.name, attached=submitted.attached, wait_timeout=wait_timeout)
 
@@ -324,6 +320,22 @@ class House:
         if after < 0:
             raise InvalidArgument.of_field("after", f"{after} is no event number; it takes 0 or more")
         return self._reader(execution).follow(execution, after=after, late=late, tails=tails)
+
+    @answering
+    def follower(
+        self,
+        name: str,
+        *,
+        after: int = 0,
+        late: bool = False,
+        tails: bool = False,
+        page_bytes: int = PAGE_BYTES,
+    ) -> Follower:
+        """The same by pages of about so many bytes, for who writes them on as they are."""
+        execution = ExecutionName.parse(name)
+        return self._reader(execution).follower(
+            execution, after=after, late=late, tails=tails, page_bytes=page_bytes
+        )
 
     @answering
     async def cancel(self, name: str) -> None:
@@ -382,6 +394,31 @@ class House:
         """/content of a runtime, living or closed; to be closed by the caller. NOT_FOUND, RUNTIME_DELETED."""
         return self._store.content(RuntimeName.parse(runtime).runtime)
 
+    @answering
+    async def receive_file(
+        self, runtime: str, path: str, chunks: AsyncIterable[bytes], *, limit: int, sha256: str = ""
+    ) -> FileWritten:
+        """Write a file of /content whole, as its pieces come; what stood there is replaced when all has come."""
+        host = self._host(RuntimeName.parse(runtime))
+        return await host.receive_file(path, chunks, limit=limit, sha256=sha256)
+
+    @answering
+    def open_file(self, runtime: str, path: str) -> ContentFile:
+        """A file of /content, also of a closed runtime; to be closed by the caller. NOT_FOUND, INVALID_ARGUMENT."""
+        with self.open_content(runtime) as content:
+            return ContentFile.open(content, path)
+
+    @answering
+    async def list_files(self, runtime: str, path: str = "", *, recursive: bool = False) -> FileList:
+        """What is in a directory of /content, without what executions displayed; at most 10,000 names, and it says so."""
+        with self.open_content(runtime) as content:
+            return await asyncio.to_thread(listing, content, path, recursive=recursive)
+
+    @answering
+    async def delete_file(self, runtime: str, path: str) -> None:
+        """Remove a file of /content; NOT_FOUND, INVALID_ARGUMENT for a directory."""
+        await self._host(RuntimeName.parse(runtime)).delete_file(path)
+
     # within
 
     async def _result(self, name: str) -> tuple[ExecutionName, ExecuteCodeResult]:
@@ -394,26 +431,21 @@ class House:
         return find_log(self._journal, execution)
 
     def _reader(self, execution: ExecutionName) -> ExecutionReader:
-        return self._hosts.get(execution.runtime) or self._recorded
+        return self._runtimes.hosts.get(execution.runtime) or self._recorded
 
     def _host(self, name: RuntimeName) -> RuntimeHost:
-        host = self._hosts.get(name.runtime)
-        if host is not None:
-            return host
-        record = self._store.read(name.runtime)
-        if record is not None:
-            raise NotFound(
-                f"{name} is over: its kernels are gone, its records and files can still be read. Create a new runtime",
-                reason=CallReason.RUNTIME_DELETED,
-            )
-        raise NotFound(f"there is no runtime {name}; create it first", reason=CallReason.NO_SUCH_RUNTIME)
+        return self._runtimes.host(name)
 
     def _session_logs(self, runtime: str) -> Path:
-        return self._settings.state_dir / "sessions" / runtime
+        return self._runtimes.session_logs(runtime)
 
-    def _runtime_gone(self, name: RuntimeName) -> None:
-        self._hosts.pop(name.runtime, None)
-        self._store.mark_closed(name.runtime)
+    def _check_accepting(self) -> None:
+        self._check_open()
+        if self._draining:
+            raise Unavailable(
+                "this house takes nothing new: it is about to close; try again when the next one is open",
+                reason=CallReason.SHUTTING_DOWN,
+            )
 
     def _check_open(self) -> None:
         if self._closing is not None:

@@ -17,6 +17,7 @@ from cellhouse.model import (
     NotFound,
     PermissionDenied,
     ResourceExhausted,
+    RuntimeSpec,
     Unauthenticated,
     Unavailable,
     error_from_wire,
@@ -123,6 +124,18 @@ def test_a_message_can_always_be_sent() -> None:
     error = NotFound("no file \udc80", reason=CallReason.NO_SUCH_OUTPUT, metadata={"name": "\udc80"})
     assert json.dumps(error.to_wire(), ensure_ascii=False).encode()
     assert str(error) == "no file \\udc80"
+
+
+def test_fields_that_are_wrong_are_named_one_by_one() -> None:
+    error = InvalidArgument.of_field("pageSize", "it takes 0 or more")
+    body = json.loads(json.dumps(error.to_wire()))
+    assert body["error"]["details"][1] == {
+        "fieldViolations": [{"field": "pageSize", "description": "it takes 0 or more"}]
+    }
+    assert error_from_wire(body).violations == error.violations
+    with pytest.raises(InvalidArgument) as refused:
+        RuntimeSpec.from_wire({"environment": 1, "start": "never"})
+    assert [field for field, _ in refused.value.violations] == ["environment", "start"]
 
 
 @pytest.mark.parametrize("reason", ["", "lower", "HAS SPACE", "9A", "A" * 64, "A\n"])

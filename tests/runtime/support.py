@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import pytest
 
 from cellhouse import ExecuteCodeRequest, House
-from cellhouse.environments import Environment, KernelSpec
+from cellhouse.environments import Environment, KernelSpec, Survey
 from cellhouse.model import Event, ExecuteCodeResult, Isolation, LimitReport, RuntimeSpec
-from cellhouse.runtime import ExecutionHandle, Settings, in_process
+from cellhouse.runtime import ExecutionHandle, Settings, in_process, offer
 from cellhouse.runtime.nursery import FAILURES, Nursery
 from cellhouse.sandbox import SandboxLoss, SandboxSpec
 from tests.runtime.kernels import FakeKernel, FakeLauncher
@@ -38,7 +38,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 async def quiet(house: House) -> None:
     """Wait until what the runtimes of a house do by themselves is done: zygotes, and sessions that are forked ahead."""
-    for host in house._hosts.values():
+    for host in house._runtimes.hosts.values():
         native = getattr(host, "_native", None)
         if native is not None and (nursery := native._nursery) is not None:
             await until(partial(_is_quiet, nursery))
@@ -115,8 +115,11 @@ class FakeWorld:
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(in_process, "create_sandbox", self._sandbox)
+        patch.setattr(offer, "create_sandbox", self._sandbox)
+        patch.setattr(offer, "survey", lambda search: Survey((ENVIRONMENT,), {}))
+        patch.setattr(offer, "list_environments", lambda search: [ENVIRONMENT])
         patch.setattr(in_process, "KernelLauncher", self._launcher)
-        patch.setattr("cellhouse.house.find_environment", lambda name, search: ENVIRONMENT)
+        patch.setattr("cellhouse.runtime.runtimes.find_environment", lambda name, search: ENVIRONMENT)
 
     def _sandbox(self, level: str, spec: SandboxSpec) -> FakeSandbox:
         self.sandboxes.append(FakeSandbox(spec))

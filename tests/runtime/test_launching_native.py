@@ -46,7 +46,7 @@ async def ask(house: House, session: str) -> dict[str, Any]:
 
 
 def launcher(house: House, runtime: Runtime) -> NativeLauncher:
-    made = house._hosts[str(runtime.name).removeprefix("runtimes/")]._native  # type: ignore[attr-defined]
+    made = house._runtimes.hosts[str(runtime.name).removeprefix("runtimes/")]._native  # type: ignore[attr-defined]
     assert isinstance(made, NativeLauncher)
     return made
 

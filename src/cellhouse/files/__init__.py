@@ -14,7 +14,8 @@ from cellhouse.files.errors import (
     disk_full_named,
     is_disk_full,
 )
-from cellhouse.files.hostile import HostileDir, Scan, ScanEntry, Written, kind_of, write_all
+from cellhouse.files.hostile import HostileDir, Scan, ScanEntry, kind_of
+from cellhouse.files.incoming import Incoming, Written, write_all
 from cellhouse.files.names import escape_name, exact_name, relative_path, unescape_name
 from cellhouse.files.records import (
     DEFAULT_RESERVE,
@@ -42,6 +43,7 @@ __all__ = [
     "FileTooLarge",
     "HostileDir",
     "HostilePath",
+    "Incoming",
     "NotRecords",
     "NotRegularFile",
     "PathEscapes",

@@ -5,7 +5,7 @@ import secrets
 from pathlib import Path
 
 from cellhouse.files.errors import disk_full_named
-from cellhouse.files.hostile import write_all
+from cellhouse.files.incoming import write_all
 
 
 def sync_dir(path: Path) -> None:

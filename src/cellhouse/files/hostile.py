@@ -6,7 +6,6 @@ Paths are relative; a `str` is the printable form of `names.escape_name`, so wha
 """
 
 import contextlib
-import hashlib
 import os
 import secrets
 import stat
@@ -26,6 +25,7 @@ from cellhouse.files.errors import (
     PathEscapes,
     disk_full_named,
 )
+from cellhouse.files.incoming import Incoming, Written
 from cellhouse.files.names import MAX_PATH_BYTES, escape_name, relative_path
 
 SCAN_DEPTH = 64
@@ -46,14 +46,6 @@ def kind_of(mode: int) -> str:
     return next(
         (name for test, name in _KINDS if test(mode)), "file" if stat.S_ISREG(mode) else "unknown kind"
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What `create` put down: bytes and their SHA-256 in hex."""
-
-    size: int
-    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,38 +275,28 @@ class HostileDir:
         It is written under a passing name in the same directory and renamed; on any failure that name goes away.
         Raises DiskFull, FileNotFoundError (no such parent), IsADirectoryError (a directory stands there), PathEscapes.
         """
+        incoming = self.incoming(rel, mode=mode)
+        try:
+            for chunk in chunks:
+                incoming.write(chunk)
+            return incoming.commit()
+        finally:
+            incoming.discard()
+
+    def incoming(self, rel: str | bytes, *, mode: int = 0o644) -> Incoming:
+        """The same by pieces: the caller writes, and then commits or discards. Raises as `create`."""
         raw = relative_path(rel)
         parent, name = self._parent(raw)
         passing = b".cellhouse-%s.part" % secrets.token_hex(8).encode()
         try:
             with disk_full_named(escape_name(raw)):
                 fd = open_beneath(parent, passing, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE_FLAGS, mode)
-                try:
-                    written = self._fill(fd, chunks, mode)
-                    os.rename(passing, name, src_dir_fd=parent, dst_dir_fd=parent)
-                except BaseException:
-                    # The code inside may have taken the passing name away or locked the directory; then it is its own.
-                    with contextlib.suppress(OSError):
-                        os.unlink(passing, dir_fd=parent)
-                    raise
-                return written
-        finally:
+        except BaseException:
             os.close(parent)
-
-    def _fill(self, fd: int, chunks: Iterable[bytes | memoryview], mode: int) -> Written:
-        try:
-            digest = hashlib.sha256()
-            size = 0
-            for chunk in chunks:
-                digest.update(chunk)
-                size += write_all(fd, chunk)
-            if self._owner is not None:
-                os.fchown(fd, *self._owner)
-            if os.fstat(fd).st_mode & 0o7777 != mode:  # the umask took some of it
-                os.fchmod(fd, mode)
-            return Written(size, digest.hexdigest())
-        finally:
-            os.close(fd)
+            raise
+        return Incoming(
+            parent, fd, passing=passing, name=name, label=escape_name(raw), mode=mode, owner=self._owner
+        )
 
     def unlink(self, rel: str | bytes) -> None:
         """Remove the name `rel` (a link itself, never its target); a directory raises IsADirectoryError."""
@@ -342,12 +324,3 @@ def _read_up_to(fd: int, limit: int) -> bytes:
         parts.append(part)
         limit -= len(part)
     return b"".join(parts)
-
-
-def write_all(fd: int, data: bytes | memoryview) -> int:
-    """Write every byte; the number of them."""
-    view = memoryview(data).cast("B")
-    done = 0
-    while done < len(view):
-        done += os.write(fd, view[done:])
-    return done

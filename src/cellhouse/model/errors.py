@@ -15,7 +15,7 @@
 A failure of the code is never one of these: it is a result.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 from pydantic import ValidationError
@@ -25,6 +25,9 @@ from cellhouse.model.error_info import ErrorInfo
 from cellhouse.model.minting import mint_uid
 from cellhouse.model.result import ExecuteCodeResult
 from cellhouse.model.wire import plain_text
+
+VIOLATIONS = 20
+"""Fields that are named in one error, at most."""
 
 
 class CellhouseError(Exception):
@@ -48,6 +51,8 @@ class CellhouseError(Exception):
         # Whatever the call had got to see, where the code behind it runs on.
         self.execution = execution
         self.partial_result = partial_result
+        # (field, what was wrong with it), where it is fields that were.
+        self.violations: tuple[tuple[str, str], ...] = ()
 
     @property
     def reason(self) -> str:
@@ -61,13 +66,20 @@ class CellhouseError(Exception):
         return self.message
 
     def to_wire(self) -> dict[str, Any]:
-        """The body of the response: `{"error": {code, status, message, details, execution?, partialResult?}}`."""
+        """The body of the response: `{"error": {code, status, message, details, execution?, partialResult?}}`.
+
+        `details` begins with the ErrorInfo; behind it comes `{"fieldViolations": [{field, description}, …]}` where fields
+        were wrong.
+        """
         body: dict[str, Any] = {
             "code": self.http,
             "status": self.status,
             "message": self.message,
             "details": [self.info.to_wire()],
         }
+        if self.violations:
+            found = [{"field": field, "description": text} for field, text in self.violations]
+            body["details"].append({"fieldViolations": found})
         if self.execution is not None:
             body["execution"] = self.execution
         if self.partial_result is not None:
@@ -84,7 +96,9 @@ class InvalidArgument(CellhouseError):
     @classmethod
     def of_field(cls, field: str, rule: str, *, reason: str = CallReason.INVALID_FIELD) -> Self:
         """For the field with this wire name; the rule says what was wrong and what would work."""
-        return cls(f"{field}: {rule}", reason=reason, metadata={"field": field})
+        return cls(f"{field}: {rule}", reason=reason, metadata={"field": field}).of_violations(
+            [(field, rule)]
+        )
 
     @classmethod
     def of_validation(cls, what: str, error: ValidationError) -> Self:
@@ -93,11 +107,18 @@ class InvalidArgument(CellhouseError):
         field = ".".join(str(part) for part in first["loc"])
         more = error.error_count() - 1
         others = f" ({more} more like it)" if more else ""
-        return cls(
+        made = cls(
             f"{what}: {field or 'the document'}: {first['msg']}{others}",
             reason=CallReason.INVALID_FIELD,
             metadata={"field": plain_text(field)} if field else {},
         )
+        found = error.errors(include_url=False, include_context=False, include_input=False)[:VIOLATIONS]
+        return made.of_violations((".".join(map(str, each["loc"])), each["msg"]) for each in found)
+
+    def of_violations(self, violations: Iterable[tuple[str, str]]) -> Self:
+        """The same with each field that was wrong, and what was."""
+        self.violations = tuple((plain_text(field), plain_text(text)) for field, text in violations)
+        return self
 
 
 class Unauthenticated(CellhouseError):
@@ -248,4 +269,11 @@ def error_from_wire(body: Any) -> CellhouseError:
     )
     if isinstance(code := error.get("code"), int):
         made.http = code
+    for detail in details[1:]:
+        if isinstance(detail, dict) and isinstance(found := detail.get("fieldViolations"), list):
+            made.violations = tuple(
+                (str(each.get("field", "")), str(each.get("description", "")))
+                for each in found
+                if isinstance(each, dict)
+            )
     return made

@@ -1,6 +1,6 @@
 """The seam between a House and one runtime: what a runtime can be asked, wherever it lives."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,6 +9,7 @@ from cellhouse.model import (
     ExecuteCodeRequest,
     ExecuteCodeResult,
     ExecutionName,
+    FileWritten,
     Runtime,
     RuntimeName,
     Session,
@@ -86,6 +87,14 @@ class RuntimeHost(ExecutionReader, Protocol):
 
     async def put_file(self, path: str, chunks: Iterable[bytes]) -> int:
         """Write a file of /content as a whole, replacing one of that name; returns its size."""
+
+    async def receive_file(
+        self, path: str, chunks: AsyncIterable[bytes], *, limit: int, sha256: str
+    ) -> FileWritten:
+        """The same as the pieces come, at most `limit` bytes, and of this digest where one is given."""
+
+    async def delete_file(self, path: str) -> None:
+        """Remove a file of /content; a directory is refused."""
 
     async def close(self, ending: Ending, text: str) -> None:
         """End everything inside. What was recorded stays; /content is the caller's to remove."""

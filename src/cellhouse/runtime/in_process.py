@@ -1,12 +1,12 @@
 """A runtime in this process: the first implementation of the seam."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 
 from cellhouse.environments import NATIVE_KERNEL, Environment
-from cellhouse.files import DiskFull, FileError, HostileDir, relative_path
+from cellhouse.files import DiskFull, HostileDir
 from cellhouse.journal import ExecutionLog, Journal, StartRecord
 from cellhouse.model import (
     AlreadyExists,
@@ -17,7 +17,7 @@ from cellhouse.model import (
     ExecuteCodeResult,
     ExecutionName,
     FailedPrecondition,
-    InvalidArgument,
+    FileWritten,
     Isolation,
     NotFound,
     ResourceExhausted,
@@ -47,6 +47,7 @@ from cellhouse.runtime.session import Session
 from cellhouse.runtime.session_log import SessionLog
 from cellhouse.runtime.settings import Settings
 from cellhouse.runtime.store import MARK, kill_marked
+from cellhouse.runtime.transfer import begin, receive, told_of_file
 from cellhouse.sandbox import (
     IN_FORCE,
     SandboxLoss,
@@ -86,7 +87,7 @@ def sandbox_spec(
     )
 
 
-def _network_policy(report: Isolation) -> str:
+def network_policy(report: Isolation) -> str:
     """`none` where the walls leave nothing but a loopback inside, else the host's own network."""
     walled = any(layer.name == "network" and layer.status == IN_FORCE for layer in report.layers)
     return "none" if walled else "host"
@@ -182,7 +183,7 @@ class InProcessHost:
             kernel=self._kernel_spec.name,
             isolation=report if self._native is None else self._native.isolation(report),
             limits=self._sandbox.limits,
-            network_policy=_network_policy(report),
+            network_policy=network_policy(report),
             sessions=tuple(str(session.name) for session in self._sessions.values()),
             create_time=self._created,
             expire_time=self._expire_time(self._last_used()),
@@ -386,26 +387,28 @@ class InProcessHost:
     async def put_file(self, path: str, chunks: Iterable[bytes]) -> int:
         self._check_active()
         assert self._content is not None
-        try:
-            relative_path(path)  # all of it, before a directory is made for the first part
-            if "/" in path:
-                self._content.subdir(path.rpartition("/")[0], create=True).close()
-            return self._content.create(path, chunks).size
-        except DiskFull:
-            raise ResourceExhausted(
-                f"{path} can't be written: the disk of /content is full; remove some files",
-                reason=CallReason.SERVER_DISK_FULL,
-                limit="/content",
-                server=True,
-            ) from None
-        except (
-            FileError,
-            FileNotFoundError,
-            IsADirectoryError,
-            NotADirectoryError,
-            PermissionError,
-        ) as error:
-            raise InvalidArgument.of_field("path", f"{error}") from None
+        with told_of_file(path):
+            incoming = begin(self._content, path)
+            try:
+                for chunk in chunks:
+                    incoming.write(chunk)
+                return incoming.commit().size
+            finally:
+                incoming.discard()
+
+    async def receive_file(
+        self, path: str, chunks: AsyncIterable[bytes], *, limit: int, sha256: str
+    ) -> FileWritten:
+        self._check_active()
+        assert self._content is not None
+        written = await receive(self._content, path, chunks, limit=limit, sha256=sha256)
+        return FileWritten(name=path, bytes=written.size, sha256=written.sha256)
+
+    async def delete_file(self, path: str) -> None:
+        self._check_active()
+        assert self._content is not None
+        with told_of_file(path):
+            self._content.unlink(path)
 
     async def close(self, ending: Ending, text: str) -> None:
         """The first one's ending holds; all who call it return when everything has ended."""

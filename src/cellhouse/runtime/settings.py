@@ -32,6 +32,8 @@ class Settings:
     uids: UidRange | None = None
     max_runtimes: int = 64
     max_sessions: int = 64
+    # Executions that run or wait, of all runtimes.
+    max_executions: int = 1_024
     start: Literal["zygote", "fresh"] = "zygote"
     preload: tuple[str, ...] = (
         "numpy",

@@ -6,9 +6,9 @@ import os
 import secrets
 import signal
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from cellhouse.files import HostileDir, write_atomic
 from cellhouse.model import (
@@ -21,6 +21,7 @@ from cellhouse.model import (
     RuntimeSpec,
     rfc3339,
 )
+from cellhouse.runtime.requests import CreateRequest
 from cellhouse.sandbox import remove_leftovers
 
 MARK = "CELLHOUSE_RUNTIME"
@@ -41,6 +42,7 @@ class RuntimeRecord:
     state: Literal["active", "closed"]
     created: str
     spec: RuntimeSpec
+    request: CreateRequest | None = None
 
 
 class RuntimeStore:
@@ -55,9 +57,10 @@ class RuntimeStore:
     def path(self, runtime: str) -> Path:
         return self._directory / runtime
 
-    def create(self, runtime: str, spec: RuntimeSpec) -> RuntimeRecord:
+    def create(self, runtime: str, spec: RuntimeSpec, request: CreateRequest | None = None) -> RuntimeRecord:
         """A directory for a new runtime. AlreadyExists where the id is taken, also by one that is closed."""
-        record = RuntimeRecord(runtime, secrets.token_hex(16), "active", rfc3339(self._clock.now()), spec)
+        created = rfc3339(self._clock.now())
+        record = RuntimeRecord(runtime, secrets.token_hex(16), "active", created, spec, request)
         with self._moving:
             try:
                 self.path(runtime).mkdir(mode=0o700)
@@ -80,6 +83,7 @@ class RuntimeStore:
                 state="active" if document["state"] == "active" else "closed",
                 created=str(document["created"]),
                 spec=RuntimeSpec.from_wire(document["spec"]),
+                request=_request(document.get("request")),
             )
         except (OSError, ValueError, KeyError, TypeError, RecursionError, InvalidArgument):
             return None
@@ -90,7 +94,7 @@ class RuntimeStore:
         if record is not None and record.state != "closed":
             # It may be removed meanwhile; and what can't be marked, on a full disk say, the next owner closes.
             with contextlib.suppress(OSError):
-                self._write(RuntimeRecord(record.id, record.token, "closed", record.created, record.spec))
+                self._write(replace(record, state="closed"))
 
     def remove(self, runtime: str) -> None:
         """Remove its directory, content and all."""
@@ -173,7 +177,13 @@ class RuntimeStore:
             "created": record.created,
             "spec": record.spec.to_wire(),
         }
+        if record.request is not None:
+            document["request"] = {"id": record.request.id, "asked": record.request.asked}
         write_atomic(self.path(record.id) / _META, json.dumps(document).encode())
+
+
+def _request(document: Any) -> CreateRequest | None:
+    return None if document is None else CreateRequest(str(document["id"]), str(document["asked"]))
 
 
 def remove_tree(path: Path) -> None:

@@ -1,0 +1,133 @@
+"""What lists and pages are made of: executions, files, texts, and what may be created in a house."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from cellhouse.model.enums import ExecutionState, Outcome
+from cellhouse.model.resource import Isolation, LimitReport, Runtime, Session
+from cellhouse.model.wire import Int64, Text, Wire, proto3
+
+
+class RuntimeList(Wire):
+    """A page of runtimes, by name; without a token it is the last one."""
+
+    runtimes: tuple[Runtime, ...] = ()
+    next_page_token: Annotated[Text, proto3] = ""
+
+
+class SessionList(Wire):
+    """A page of a runtime's sessions, by name; without a token it is the last one."""
+
+    sessions: tuple[Session, ...] = ()
+    next_page_token: Annotated[Text, proto3] = ""
+
+
+class ExecutionSummary(Wire):
+    """One execution that is on record: where it stands, and how it ended."""
+
+    execution: Text
+    execution_id: Annotated[Text, proto3] = ""
+    state: ExecutionState
+    outcome: Outcome | None = None
+    # SHA-256 of the code's UTF-8.
+    code_sha256: Text
+    create_time: Text
+    end_time: Text | None = None
+
+
+class ExecutionList(Wire):
+    """A page of a session's executions, oldest first; without a token it is the last one."""
+
+    executions: tuple[ExecutionSummary, ...] = ()
+    next_page_token: Annotated[Text, proto3] = ""
+
+
+class TextPart(Wire):
+    """A page of one whole text. Offsets are bytes of its UTF-8; the next page begins at `nextOffset`."""
+
+    text: Annotated[Text, proto3] = ""
+    offset: Int64
+    next_offset: Int64
+    # What can be read now; more where the execution still runs.
+    total_bytes: Int64
+    eof: bool
+
+
+class FileEntry(Wire):
+    """One name beneath /content. Bytes that are no UTF-8 are escaped; size only of regular files."""
+
+    name: Text
+    kind: Text
+    bytes: Int64 | None = None
+    mtime: Text | None = None
+
+
+class FileList(Wire):
+    """What is in a directory of /content, by name."""
+
+    files: tuple[FileEntry, ...] = ()
+    # Why this is not everything: "entries", "depth", "unreadable". Absent where it is.
+    incomplete: tuple[Text, ...] | None = None
+
+
+class FileWritten(Wire):
+    """A file as it was put in place."""
+
+    name: Text
+    bytes: Int64
+    sha256: Text
+
+
+class BrokenKernel(Wire):
+    """A kernel that is there and can't be used, and why."""
+
+    name: Text
+    detail: Text
+
+
+class EnvironmentOffer(Wire):
+    """A kernel environment, and the kernels that can be named in it."""
+
+    name: Text
+    available: bool
+    # Why not.
+    detail: Text | None = None
+    kernels: tuple[Text, ...] = ()
+    broken_kernels: tuple[BrokenKernel, ...] | None = None
+
+
+class IsolationOffer(Wire):
+    """A level of the walls: what is in force with it here, or why it can't be had."""
+
+    level: Text
+    # Whether it is what a runtime gets that doesn't say.
+    default: bool
+    available: bool
+    # Why not.
+    detail: Text | None = None
+    isolation: Isolation | None = None
+    # With their defaults, and how each is held.
+    limits: tuple[LimitReport, ...] | None = None
+    network_policies: tuple[Text, ...] | None = None
+
+
+class LimitRange(Wire):
+    """What can be asked for of one limit."""
+
+    name: Text
+    least: int | float
+    default: int | float
+
+
+class RuntimeSpecs(Wire):
+    """What may be created here, looked at and not guessed."""
+
+    environments: tuple[EnvironmentOffer, ...]
+    isolation: tuple[IsolationOffer, ...]
+    limits: tuple[LimitRange, ...]
+    start: tuple[Text, ...]
+    max_runtimes: int = Field(ge=0)
+    runtimes: int = Field(ge=0)
+    # Whether the caller who asked may create one.
+    may_create: bool
