@@ -9,9 +9,13 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from cellhouse.cli.command import RunCommand, arguments_of
+from cellhouse.cli.doctor import doctor
 from cellhouse.cli.journal import app as journal_app
+from cellhouse.cli.limits import BadLimit, option_of, read_limits
 from cellhouse.cli.run import RunOptions, run_code
 from cellhouse.model import CellhouseError, InvalidArgument, NotFound, SessionLimits
+from cellhouse.runtime import logs
 from cellhouse.sandbox import levels
 
 USAGE, OTHER = 2, 3
@@ -24,13 +28,30 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(journal_app, name="journal")
+app.command()(doctor)
+
+LIMITS = "Limits of the runtime"
+LOG_LEVELS: dict[str, logs.Level] = {"debug": "debug", "info": "info", "warning": "warning", "error": "error"}
 
 
 @app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    log: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LEVEL",
+            envvar="CELLHOUSE_LOG",
+            help="Write our own log to stderr: debug, info, warning or error. Unasked, nothing is.",
+        ),
+    ] = None,
 ) -> None:
+    if log is not None:
+        if log not in LOG_LEVELS:
+            typer.echo(f"cellhouse: --log {log}: takes {', '.join(LOG_LEVELS)}", err=True)
+            raise typer.Exit(USAGE)
+        logs.to_stderr(LOG_LEVELS[log])
     if version:
         from cellhouse import __version__
 
@@ -38,10 +59,16 @@ def _root(
         raise typer.Exit
 
 
-@app.command()
+@app.command(cls=RunCommand)
 def run(
+    context: typer.Context,
     file: Annotated[
-        str | None, typer.Argument(metavar="FILE.py | -", help="The code; - reads standard input.")
+        str | None,
+        typer.Argument(metavar="FILE.py|-", help="The code; - reads standard input."),
+    ] = None,
+    extra: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- ARG", help="What the code gets as sys.argv, behind --."),
     ] = None,
     code: Annotated[str | None, typer.Option("-c", metavar="CODE", help="The code itself.")] = None,
     json: Annotated[
@@ -67,10 +94,58 @@ def run(
         Path | None,
         typer.Option(metavar="DIR", help="Export rich outputs and the files made into this directory."),
     ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Such as 512M; 2G by default.", rich_help_panel=LIMITS),
+    ] = None,
+    cpus: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="CPUs' worth of time, such as 0.5; 2.", rich_help_panel=LIMITS),
+    ] = None,
+    processes: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Processes and threads; 256.", rich_help_panel=LIMITS),
+    ] = None,
+    content: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Of all in /content; 4G.", rich_help_panel=LIMITS),
+    ] = None,
+    open_files: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Open files of one process; 1024.", rich_help_panel=LIMITS),
+    ] = None,
+    file_size: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Of one file; as --content.", rich_help_panel=LIMITS),
+    ] = None,
 ) -> None:
-    """Run code in a fresh sandbox. Exit status: 0 it ran, 1 it raised, 2 usage, 3 anything else."""
+    """Run code in a fresh sandbox, like a notebook cell.
+
+    What stands behind -- is the code's own: in a Python kernel, sys.argv is FILE.py (or -c, or -) and then these. Without --
+    sys.argv is left as the kernel has it.
+
+    A limit that is named is held, or nothing runs.
+
+    Exit status: 0 it ran (also where it ended itself with sys.exit(0)), 1 it raised, 2 usage, 3 anything else, 128 and the
+    signal's number where SIGTERM or SIGHUP ended this command: the code is interrupted first, and its end recorded.
+    """
+    if extra and code is None:
+        _usage(f"{' '.join(extra)}: arguments of the code go behind --, as in: cellhouse run FILE.py -- a b")
     if isolation is not None and isolation not in levels():
         _usage(f"--isolation {isolation}: there is no such level; there are {', '.join(levels())}")
+    try:
+        limits = read_limits(
+            {
+                "memory": memory,
+                "cpus": cpus,
+                "processes": processes,
+                "content": content,
+                "openFiles": open_files,
+                "fileSize": file_size,
+            }
+        )
+    except BadLimit as error:
+        _usage(f"{error}")
     options = RunOptions(
         code=_code(file, code),
         json=json,
@@ -81,11 +156,15 @@ def run(
         inputs=_inputs(inputs or []),
         save=save,
         interactive=file != "-",
+        limits=limits,
+        name=file if file is not None else "-c",
+        arguments=arguments_of(context.meta),
     )
     try:
         status = asyncio.run(run_code(options))
     except CellhouseError as error:
-        typer.echo(f"cellhouse: {error.message}", err=True)
+        option = option_of(error)
+        typer.echo(f"cellhouse: {f'{option}: ' if option else ''}{error.message}", err=True)
         # A name that nothing here has is as wrong as an option that does not exist.
         raise typer.Exit(USAGE if isinstance(error, InvalidArgument | NotFound) else OTHER) from None
     except BrokenPipeError:

@@ -9,15 +9,19 @@ from pathlib import Path
 
 from cellhouse.cli.ask import ask
 from cellhouse.cli.save import save_outputs
-from cellhouse.cli.show import Show
+from cellhouse.cli.show import Show, is_successful_exit
+from cellhouse.cli.signals import Signals
+from cellhouse.environments import find_environment
 from cellhouse.house import House
 from cellhouse.model import (
+    CallReason,
     ExecuteCodeRequest,
     ExecuteCodeResult,
     FailedPrecondition,
     FinishedEvent,
     InputRequestedEvent,
     Outcome,
+    RuntimeLimits,
     RuntimeSpec,
     TailFrame,
 )
@@ -25,12 +29,14 @@ from cellhouse.runtime import ExecutionHandle
 
 OK, RAISED, OTHER = 0, 1, 3
 _BLOCK = 1 << 20
-SUCCESSFUL_EXITS = frozenset({"", "0", "None", "False"})
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What the command line asked for. `inputs` maps names in /content to files of the host."""
+    """What the command line asked for. `inputs` maps names in /content to files of the host.
+
+    `name` and `arguments` are what the code gets as `sys.argv`, where there are arguments.
+    """
 
     code: str
     json: bool = False
@@ -41,29 +47,56 @@ class RunOptions:
     inputs: dict[str, Path] = field(default_factory=dict)
     save: Path | None = None
     interactive: bool = True
+    limits: RuntimeLimits | None = None
+    name: str = "-c"
+    arguments: tuple[str, ...] = ()
 
 
 async def run_code(options: RunOptions) -> int:
-    """Run it, show it, export what was asked for; the exit status. Raises CellhouseError for the call's errors."""
+    """Run it, show it, export what was asked for; the exit status. Raises CellhouseError for the call's errors.
+
+    Ended by SIGTERM or SIGHUP, the status is 128 and the signal's number; what there is of a result is shown all the same.
+    """
+    with Signals() as signals:
+        try:
+            status = await _run(options, signals)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if signals.received is None or task is None:
+                raise
+            task.uncancel()
+            sys.stderr.write(f"cellhouse: ended by {signals.received.name}; the runtime was closed\n")
+            return 128 + signals.received
+        return status if signals.status is None else signals.status
+
+
+async def _run(options: RunOptions, signals: Signals) -> int:
     show = None if options.json else Show()
+    check_arguments(options)
     async with House() as house:
         spec = RuntimeSpec(
             environment=options.environment,
             kernel=options.kernel,
             isolation=options.isolation,
+            limits=options.limits,
             start="fresh",  # there is one session only: a zygote would get warm beside it for nothing
         )
         runtime = await house.create_runtime(spec)
         for name, path in options.inputs.items():
             await house.put_file(runtime.name, name, _blocks(path))
+        session = f"{runtime.name}/sessions/main"
+        if options.arguments:
+            await _give_arguments(house, session, options)
         request = ExecuteCodeRequest(
             code=options.code,
-            session=f"{runtime.name}/sessions/main",
+            session=session,
             execution_timeout=options.timeout,
             allow_stdin=options.interactive and not options.json and sys.stdin.isatty(),
         )
         handle = await house.execute(request)
+        signals.watching(handle.cancel, lambda: house.delete_session(session))
         result = await _watch(handle, show)
+        signals.done()
         if show is None:  # before anything that can fail
             sys.stdout.write(result.to_json() + "\n")
             sys.stdout.flush()
@@ -73,15 +106,42 @@ async def run_code(options: RunOptions) -> int:
     return exit_status(result)
 
 
+def check_arguments(options: RunOptions) -> None:
+    """FailedPrecondition where there are arguments for a kernel that takes none."""
+    if not options.arguments:
+        return
+    kernel = find_environment(options.environment).kernel(options.kernel)
+    if kernel.language != "python":
+        raise FailedPrecondition(
+            f"arguments after -- become sys.argv, which kernel {kernel.name!r} ({kernel.language or 'no language'}) "
+            "does not have; put them into the code, or into a file given with --input",
+            reason=CallReason.POLICY_UNAVAILABLE,
+        )
+
+
+async def _give_arguments(house: House, session: str, options: RunOptions) -> None:
+    """By an execution of its own, so that the code stays what it is, line for line."""
+    argv = [options.name, *options.arguments]
+    request = ExecuteCodeRequest(
+        code=f"__import__('sys').argv = {argv!r}", session=session, store_history=False
+    )
+    result = await (await house.execute(request))
+    if result.outcome is not Outcome.OK:
+        error = result.execution_error
+        why = f": {error.name}: {error.value}" if error is not None else ""
+        raise FailedPrecondition(
+            f"the arguments could not be given to the code: {result.outcome}{why}",
+            reason=CallReason.POLICY_UNAVAILABLE,
+        )
+
+
 def exit_status(result: ExecuteCodeResult) -> int:
     """0 it ran (also by an exit without an error), 1 the code raised, 3 any other outcome."""
     if result.outcome is Outcome.OK:
         return OK
     error = result.execution_error
     if result.outcome is Outcome.ERROR and error is not None:
-        if error.name == "SystemExit" and error.value in SUCCESSFUL_EXITS:
-            return OK
-        return RAISED
+        return OK if is_successful_exit(error.name, error.value) else RAISED
     return OTHER
 
 

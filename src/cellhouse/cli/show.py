@@ -58,6 +58,8 @@ class Show:
                 self._line(f"[output {index}: {', '.join(types)}, {what}]", "cyan")
             case DisplayUpdatedEvent(index=index, size_bytes=size):
                 self._line(f"[output {index} updated: {size_text(size or 0)}]", "dim cyan")
+            case ErrorEvent(name="SystemExit", value=value) if is_successful_exit("SystemExit", value):
+                pass  # the code's way of ending well; the summary says that it did
             case ErrorEvent(traceback=frames, name=name, value=value):
                 self._line("\n".join(frames) or f"{name}: {value}", "red")
             case ClearedEvent():
@@ -82,6 +84,8 @@ class Show:
         if result.outcome not in (Outcome.OK, Outcome.ERROR):
             error = result.execution_error
             self._remark(f"{result.outcome}: {(error.value or error.name) if error else ''}", "bold red")
+        if (ending := exit_text(result)) is not None:
+            self._remark(ending, "bold")
         seconds = result.usage.wall_seconds if result.usage else None
         took = f" in {seconds:.2f} s" if seconds is not None else ""
         self._remark(f"{result.outcome}{took}; {result.execution} in {state_dir}", "dim")
@@ -115,6 +119,21 @@ def _on_the_host(result: ExecuteCodeResult, file_path: str, state_dir: Path) -> 
     """Where the bundle lies for whoever stands outside the walls."""
     runtime = ExecutionName.parse(result.execution).runtime
     return state_dir / "runtimes" / runtime / file_path.removeprefix("/")
+
+
+def is_successful_exit(name: str, value: str) -> bool:
+    """Whether an error is the code's `sys.exit()` without an error: with nothing, None, 0 or False."""
+    return name == "SystemExit" and value in ("", "0", "None", "False")
+
+
+def exit_text(result: ExecuteCodeResult) -> str | None:
+    """What a person is told of code that ended itself by SystemExit; None where it did not."""
+    error = result.execution_error
+    if result.outcome is not Outcome.ERROR or error is None or error.name != "SystemExit":
+        return None
+    if is_successful_exit(error.name, error.value):
+        return f"the code ended itself with sys.exit({error.value}), which is no failure: SystemExit is an ERROR on record"
+    return f"the code ended itself with a failing sys.exit: {error.value[:200]}"
 
 
 def tame(text: str) -> tuple[str, str]:

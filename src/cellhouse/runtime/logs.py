@@ -1,13 +1,19 @@
 """The service's own log: structured, and through the standard library's `logging`, so that whoever embeds us decides.
 
-Unconfigured, `logging` writes warnings and errors to stderr; stdout is never ours.
+As for any library, nothing is printed unless asked for: the logger `cellhouse` has a handler that does nothing, and what
+it is told goes on to the handlers of whoever configures `logging`. `to_stderr` is for a program of ours.
 """
 
 import logging
+from typing import Final, Literal
 
 import structlog
 
-NAME = "cellhouse"
+NAME: Final = "cellhouse"
+
+Level = Literal["debug", "info", "warning", "error"]
+
+logging.getLogger(NAME).addHandler(logging.NullHandler())
 
 
 def logger() -> structlog.stdlib.BoundLogger:
@@ -22,3 +28,12 @@ def logger() -> structlog.stdlib.BoundLogger:
         ],
     )
     return bound
+
+
+def to_stderr(level: Level) -> None:
+    """Have everything from this level on written to standard error, with its time: for a program, not a library."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    log = logging.getLogger(NAME)
+    log.addHandler(handler)
+    log.setLevel(level.upper())

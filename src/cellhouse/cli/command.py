@@ -1,0 +1,23 @@
+"""The command `run`, whose own arguments end at `--`: what comes after is the code's."""
+
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand
+
+_KEY: Final = "cellhouse.arguments"
+
+
+class RunCommand(TyperCommand):
+    """Keeps what stands behind the first `--` apart; click would take it for arguments of the command."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        if "--" in args:
+            at = args.index("--")
+            args, ctx.meta[_KEY] = args[:at], tuple(args[at + 1 :])
+        return super().parse_args(ctx, args)
+
+
+def arguments_of(meta: dict[str, Any]) -> tuple[str, ...]:
+    """What stood behind `--`, from the context's `meta`."""
+    return tuple(meta.get(_KEY, ()))

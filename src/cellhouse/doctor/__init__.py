@@ -1,0 +1,38 @@
+"""Doctor: what this machine can give, each layer and limit of each isolation level tried just now in a real sandbox."""
+
+from cellhouse.doctor.examination import Patient, examine
+from cellhouse.doctor.report import (
+    CgroupReport,
+    DoctorReport,
+    EnvironmentReport,
+    FindingReport,
+    LayerReport,
+    LayerStatus,
+    LevelReport,
+    LevelStatus,
+    LimitProbeReport,
+    MachineReport,
+    ProbeOutcome,
+    ProbeReport,
+    SessionsReport,
+    StateReport,
+)
+
+__all__ = [
+    "CgroupReport",
+    "DoctorReport",
+    "EnvironmentReport",
+    "FindingReport",
+    "LayerReport",
+    "LayerStatus",
+    "LevelReport",
+    "LevelStatus",
+    "LimitProbeReport",
+    "MachineReport",
+    "Patient",
+    "ProbeOutcome",
+    "ProbeReport",
+    "SessionsReport",
+    "StateReport",
+    "examine",
+]
