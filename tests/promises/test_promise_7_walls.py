@@ -94,7 +94,7 @@ async def test_walls_that_can_not_be_had_are_refused(caller: Caller, level: str)
 async def test_nothing_falls_back_to_less(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """The default walls can't be had here, say: then there is no runtime, and none without walls in its stead."""
 
-    def nowhere() -> None:
+    def nowhere(_: object) -> None:
         raise unavailable("isolation 'bubblewrap': there is no bwrap here; install it", level="bubblewrap")
 
     monkeypatch.setattr(bubblewrap, "find_bwrap", nowhere)
