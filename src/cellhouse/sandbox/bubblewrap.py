@@ -260,6 +260,11 @@ class BubblewrapSandbox(SupervisedSandbox):
         raise ValueError(f"{host} can't be seen from inside the sandbox")
 
     def remedy(self, said: str) -> str:
+        if "bwrap: execvp" in said and "Permission denied" in said and self._identity is not None:
+            return (
+                f"The runtime's own uid can't run {self.spec.python}; make its environment readable for everybody "
+                "(chmod -R a+rX)"
+            )
         if "bwrap:" in said:
             return remedy_for(said)
         return starter_remedy(said) if STARTER_SAYS in said else ""
