@@ -123,9 +123,9 @@ async def test_what_it_is_handed_can_be_opened_again(owned: SupervisedSandbox) -
 async def test_nothing_of_its_view_is_the_host_s(owned: SupervisedSandbox) -> None:
     assert owned._launcher is not None
     inner = Path(f"/proc/{owned._launcher.pid}/mountinfo").read_text()
-    assert f" {command.RUN / command.VIEW}/0 " in inner
-    assert f" {command.RUN / command.VIEW}" not in Path("/proc/self/mountinfo").read_text()
-    assert list((command.RUN / command.VIEW).iterdir()) == []
+    assert f" {uids.RUN / command.VIEW}/0 " in inner
+    assert f" {uids.RUN / command.VIEW}" not in Path("/proc/self/mountinfo").read_text()
+    assert list((uids.RUN / command.VIEW).iterdir()) == []
     # Inside, not even the place is left.
     done = await run_python(owned, "import os; print(os.listdir('/run'), open('/proc/self/mounts').read())")
     assert "view" not in done.out
@@ -136,7 +136,7 @@ async def test_in_its_view_only_its_own_can_be_written(owned: SupervisedSandbox)
     writable = [
         line.split()[4]
         for line in Path(f"/proc/{owned._launcher.pid}/mountinfo").read_text().splitlines()
-        if line.split()[4].startswith(f"{command.RUN / command.VIEW}") and "rw" in line.split()[5].split(",")
+        if line.split()[4].startswith(f"{uids.RUN / command.VIEW}") and "rw" in line.split()[5].split(",")
     ]
     assert len(writable) == 2
     for place in writable:
