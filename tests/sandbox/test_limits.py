@@ -11,9 +11,10 @@ import pytest
 from cellhouse.model import MIB, CallReason, FailedPrecondition, InvalidArgument, LimitReport, WallLimits
 from cellhouse.sandbox import SandboxGone
 from cellhouse.sandbox.limits.census import is_dying
+from cellhouse.sandbox.privileged import Here
 from cellhouse.sandbox.registry import create_sandbox
 from cellhouse.sandbox.supervised import SupervisedSandbox
-from tests.sandbox.support import run_python, spec
+from tests.sandbox.support import SECONDS, run, run_python, spec
 
 MEMORY, CONTENT, PROCESSES, OPEN_FILES = 192 * MIB, 32 * MIB, 24, 200
 SMALL = WallLimits(memory=MEMORY, content=CONTENT, processes=PROCESSES, open_files=OPEN_FILES, cpus=0.5)
@@ -70,6 +71,50 @@ async def test_a_signal_of_its_own_is_no_limit(limited: SupervisedSandbox) -> No
         assert (child.out, child.how.exit_status, child.how.limit_hit) == ("-9\n", 0, None)
     done = await run_python(limited, "import os; os.kill(os.getpid(), 9)")
     assert (done.how.signal, done.how.limit_hit) == (signal.SIGKILL, None)
+
+
+FILL = "exec split -b 16m /dev/zero /dev/shm/x"
+"""Memory that is no process's: the one that has most of its own is ended for it, which is not who fills it."""
+
+
+async def test_who_fills_memory_that_is_nobody_s_is_ended_before_the_walls(
+    limited: SupervisedSandbox,
+) -> None:
+    if limited.level == "none" or report(limited, "memory").enforcement != "exact":
+        pytest.skip("without a group nobody is ended by the kernel of the host; /dev/shm is the host's own")
+    done = await run(limited, "/bin/sh", "-c", f"echo begun; {FILL}")
+    assert (done.out, done.how.signal) == ("begun\n", signal.SIGKILL)
+    assert done.how.limit_hit is not None
+    assert (done.how.limit_hit.name, done.how.limit_hit.walls) == ("memory", False)
+    # What it filled is still full: nothing more can be started, but who runs is not ended for it.
+    assert not limited.lost.done()
+    assert limited._init_pid in {int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()}
+
+
+async def test_walls_that_are_ended_for_memory_are_lost_to_memory(
+    limited: SupervisedSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if limited.level == "none" or report(limited, "memory").enforcement != "exact":
+        pytest.skip("as above")
+    monkeypatch.setattr(Here, "expose", lambda self, pid: None)
+    done = await run(limited, "/bin/sh", "-c", FILL)
+    async with asyncio.timeout(SECONDS):
+        loss = await asyncio.shield(limited.lost)
+    for hit in (done.how.limit_hit, loss.limit_hit):
+        assert hit is not None
+        assert (hit.name, hit.limit, hit.walls) == ("memory", MEMORY, True)
+        assert hit.peak is not None
+        assert hit.peak >= MEMORY * 9 // 10
+    assert f"the memory limit of {MEMORY} bytes ended it" in loss.text
+
+
+async def test_walls_that_are_ended_by_somebody_are_not_lost_to_memory(limited: SupervisedSandbox) -> None:
+    await run_python(limited, "x = bytearray(1 << 30)")  # which is this one's end only
+    assert limited._launcher is not None
+    limited._launcher.kill()
+    async with asyncio.timeout(SECONDS):
+        loss = await asyncio.shield(limited.lost)
+    assert loss.limit_hit is None
 
 
 async def test_an_exit_is_an_exit_whatever_a_child_met(limited: SupervisedSandbox) -> None:

@@ -196,6 +196,33 @@ signal.pause()
     await read_to_end(process.stderr_fd)
 
 
+@pytest.mark.parametrize("name", ["SIGSTOP", "SIGTSTP"])
+async def test_a_process_that_stops_itself_goes_on(sandbox: SupervisedSandbox, name: str) -> None:
+    code = f"""
+import os, signal
+for count in range(200):
+    os.kill(os.getpid(), signal.{name})
+print(count)
+"""
+    done = await run_python(sandbox, code)
+    assert (done.out, done.how.exit_status) == ("199\n", 0)
+
+
+async def test_a_child_of_a_process_can_be_stopped(sandbox: SupervisedSandbox) -> None:
+    # Which is the process's own affair: a shell kernel has job control.
+    code = """
+import os, signal, subprocess
+child = subprocess.Popen(["/bin/sleep", "1000"])
+child.send_signal(signal.SIGSTOP)
+print(os.waitid(os.P_PID, child.pid, os.WSTOPPED).si_status == signal.SIGSTOP)
+print(open(f"/proc/{child.pid}/stat").read().rpartition(")")[2].split()[0])
+child.kill()
+child.wait()
+"""
+    done = await run_python(sandbox, code)
+    assert (done.out, done.how.exit_status) == ("True\nT\n", 0), done.err
+
+
 async def test_a_process_gets_three_descriptors_default_signals_and_a_session_of_its_own(
     sandbox: SupervisedSandbox,
 ) -> None:

@@ -15,6 +15,8 @@ and hears::
     {"type": "failed", "id": ..., "error": ...}
     {"type": "exited", "id": ..., "status" or "signal": ..., "cpuSeconds": ..., "peakMemoryBytes": ...}
 
+What was spawned or adopted and is stopped by a signal goes on at once.
+
 The socket's end is the order to end: everything below this process is killed, then it exits.
 """
 
@@ -43,6 +45,7 @@ ERROR_CHARS = 4096  # of what went wrong between fork and exec
 ENVIRON_BYTES = 1024 * 1024  # of a process's environment searched for the token
 SWEEP_SECONDS = 0.01  # between two looks for what an ended process left behind
 GIVE_UP_SECONDS = 2.0  # of such looks, after which the end of the sandbox is what ends the rest
+STOPS = 64  # children that are made to go on, before other work gets its turn
 END_SECONDS = 5.0  # for everything to be dead once the service has gone
 TOKEN = "CELLHOUSE_PROCESS"  # the variable that marks every descendant of one spawned process
 
@@ -350,6 +353,19 @@ class Init:
                 message["status"] = os.WEXITSTATUS(status)
             self.send(message)
 
+    def go_on(self) -> None:
+        """Nobody in here has job control: a child that was stopped, by itself even, would stand still for ever."""
+        for _ in range(STOPS):  # who stops itself for ever is not to keep the others waiting
+            try:
+                stopped = os.waitid(os.P_ALL, 0, os.WSTOPPED | os.WNOHANG)
+            except ChildProcessError:
+                return
+            if stopped is None:
+                return
+            if stopped.si_pid in self.running:
+                # Not reaped before this, so the number is still that child's.
+                os.kill(stopped.si_pid, signal.SIGCONT)
+
     def look_again(self) -> None:
         """What was forked while the last look ran is found by the next one; until nothing is, and no orphan ends."""
         adopted, self.adopted = self.adopted, 0
@@ -377,6 +393,7 @@ class Init:
         self.send({"type": "ready", "pid": os.getpid()}, [pidfd_open(os.getpid())])
         while True:
             # Before each wait: a signal may have been noticed by a wait of another's.
+            self.go_on()
             self.reap()
             self.look_again()
             if self.wait(select.POLLIN, SWEEP_SECONDS if self.leftovers else None):

@@ -173,10 +173,12 @@ class WallLimits:
 class LimitHit:
     """That a process was ended because a limit of its runtime was exceeded, and by how much.
 
-    `limit` and `peak` are bytes, or tasks for `processes`; `peak` is None where it was not measured.
+    `limit` and `peak` are bytes, or tasks for `processes`; `peak` is None where it was not measured. `walls`: what was
+    ended for it is the runtime's walls, and the process with them.
     """
 
     name: LimitName
     limit: int
     peak: int | None = None
     detail: str = ""
+    walls: bool = False

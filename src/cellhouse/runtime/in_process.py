@@ -63,13 +63,13 @@ _logger = logger()
 
 
 def _tmpfs(memory: int) -> TmpfsSizes:
-    """What is in memory counts as memory: full directories alone must not be more than there may be."""
+    """What is in memory counts as memory: where all of them are full, there must be room for a kernel all the same."""
     most = TmpfsSizes()
     return TmpfsSizes(
-        tmp=min(most.tmp, memory // 2),
-        home=min(most.home, memory // 8),
+        tmp=min(most.tmp, memory * 3 // 8),
+        home=min(most.home, memory // 16),
         shm=min(most.shm, memory // 4),
-        run=min(most.run, memory // 16),
+        run=min(most.run, memory // 32),
     )
 
 

@@ -33,6 +33,8 @@ def told(hit: LimitHit) -> str:
     peak = f"; it had come to {hit.peak}" if hit.peak is not None and hit.peak > hit.limit else ""
     detail = f"; {hit.detail}" if hit.detail else ""
     match hit.name:
+        case "memory" if hit.walls:
+            what = f"the runtime's memory limit of {hit.limit} bytes, and the runtime itself with it: what was ended first was its supervisor"
         case "memory":
             what = f"the runtime's memory limit of {hit.limit} bytes, and this process used most of it"
         case "processes":

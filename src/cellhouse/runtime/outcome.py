@@ -11,6 +11,7 @@ from cellhouse.model import (
     EndReason,
     ErrorInfo,
     ExecutionError,
+    LimitHit,
     Notice,
     NoticeReason,
     Outcome,
@@ -207,7 +208,9 @@ def _no_reply(asked: Asked, first_error: ExecutionError | None) -> Verdict:
 def _died(end: End, asked: Asked) -> Verdict:
     assert end.died is not None
     status, number = end.died.exit_status, end.died.signal
-    trouble = end.trouble
+    trouble, hit = end.trouble, end.died.limit_hit
+    if hit is not None and hit.walls and asked.ending in (None, Ending.RUNTIME_LOST):
+        return replace(_by_limit(hit), session_state=SessionState.GONE)
     if asked.ending is not None:
         return _ended_by_us(asked)
     if end.died.walls_gone:
@@ -220,9 +223,8 @@ def _died(end: End, asked: Asked) -> Verdict:
             f"the code ran longer than {asked.timeout_seconds:g} s, did not heed an interrupt, and was killed"
         )
         return _lost(Outcome.TIMED_OUT, "TimedOut", value, _timeout_info(asked, "kill"))
-    if (hit := end.died.limit_hit) is not None:
-        value = limit_ends.told(hit)
-        return _lost(limit_ends.outcome_of(hit), limit_ends.error_name(hit), value, limit_ends.info_of(hit))
+    if hit is not None:
+        return _by_limit(hit)
     if trouble is not None and status is None and number in (signals.SIGKILL, None):
         if trouble.reason == EndReason.MESSAGE_SIZE:
             info = _info(EndReason.MESSAGE_SIZE, **trouble.metadata)
@@ -238,6 +240,11 @@ def _died(end: End, asked: Asked) -> Verdict:
             Outcome.EXITED, "KernelExited", how, _info(EndReason.KERNEL_EXITED, exitStatus=str(status))
         )
     return _lost(Outcome.KERNEL_DIED, "KernelDied", how, _info(EndReason.KERNEL_LOST))
+
+
+def _by_limit(hit: LimitHit) -> Verdict:
+    value = limit_ends.told(hit)
+    return _lost(limit_ends.outcome_of(hit), limit_ends.error_name(hit), value, limit_ends.info_of(hit))
 
 
 def _ended_by_the_interrupt(asked: Asked) -> Verdict:

@@ -248,6 +248,8 @@ class Conversation(ABC):
                 raise ProtocolError("a pidfd that is of no child of its own")
             pid = 0
         del self._requests[process_id]
+        if pid:
+            self._privileged.expose(pid)
         abandoned = request.answer.done()
         process = SandboxProcess(
             pid=pid,

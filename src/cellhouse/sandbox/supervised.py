@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from abc import abstractmethod
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -240,6 +241,9 @@ class SupervisedSandbox(Conversation):
         if self._closing is not None or self._launcher is None or self._lost is None or self._lost.done():
             return
         loss = self._launcher.loss(text)
+        if self._keeper is not None and (hit := self._keeper.lose()) is not None:
+            why = f"the memory limit of {hit.limit} bytes ended it"
+            loss = replace(loss, text=f"{loss.text}; {why}", limit_hit=hit)
         self._hang_up()
         self._end_inside()
         for process in self._processes.values():

@@ -66,6 +66,8 @@ class LimitKeeper:
         self._preparing: asyncio.Future[None] | None = None
         self._seats = 0
         self._main_kills = 0
+        self._outside: tuple[int, ...] = ()
+        self._walls: LimitHit | None = None
 
     @property
     def reports(self) -> tuple[LimitReport, ...]:
@@ -141,6 +143,7 @@ class LimitKeeper:
     # While it lives.
 
     def begin(self, launcher: int, supervisor: int) -> None:
+        self._outside = (launcher, supervisor)
         watched = [r.name for r in self.reports if r.enforcement is Enforcement.WATCHED]
         self._watchdog = Watchdog(
             [name for name in NAMES if name in watched],
@@ -193,7 +196,7 @@ class LimitKeeper:
             self._look_at(place)
         if self._group is None or (kills := self._group.kills()) == self._main_kills:
             return
-        if not any(is_dying(process.pid) for process in self._places):
+        if not any(map(is_dying, (*self._outside, *(process.pid for process in self._places)))):
             self._main_kills = kills
 
     def _look_at(self, place: _Place) -> None:
@@ -203,12 +206,21 @@ class LimitKeeper:
         if not is_dying(place.process.pid):  # asked afterwards: else it could have been killed in between
             place.kills = kills
 
+    def lose(self) -> LimitHit | None:
+        """The supervisor or what put the walls up has ended, unasked: the limit that it was ended by, if it was one."""
+        group = self._group
+        if group is not None and "memory" in group.held and group.kills() > self._main_kills:
+            self._walls = LimitHit("memory", self.limits.memory, group.peak(), walls=True)
+        return self._walls
+
     def _judge(self, place: _Place, how: ProcessExit) -> LimitHit | None:
         """Which limit ended it, if one did: nothing else ends by SIGKILL, or in a way that can't be learnt, there."""
         if how.exit_status is not None or how.signal not in (None, signal.SIGKILL):
             return None
         if place.ended is not None:
             return place.ended
+        if self._walls is not None:
+            return self._walls
         if self._group is None:
             return None
         killed = place.seat is not None and place.seat.kills() > place.kills

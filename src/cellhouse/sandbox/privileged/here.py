@@ -1,5 +1,6 @@
 """The privileged calls, served in this process: root's where it is root, else what a plain user can do of them."""
 
+import contextlib
 import os
 import secrets
 import stat
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from cellhouse.model import CallReason, FailedPrecondition, ResourceExhausted, WallLimits
 from cellhouse.sandbox.leftovers import remove_leftovers
@@ -29,6 +31,9 @@ from cellhouse.sandbox.privileged.uids import (
     UidsUnavailable,
 )
 
+EXPOSED: Final = 500
+"""How much sooner (`oom_score_adj`) sessions are ended for the want of memory than this service and the walls."""
+MOST_EXPOSED: Final = 1000
 MAKERS: tuple[GroupMaker, ...] = (GroupV2, GroupV1)
 
 
@@ -133,6 +138,13 @@ class Here:
         )
         return StartedHere(process)
 
+    def expose(self, pid: int) -> None:
+        # The supervisor's stays as it is: lowered, it would be lower in what it starts too, which could keep that.
+        with contextlib.suppress(OSError):  # it has ended, or looks like another user's
+            Path(f"/proc/{pid}/oom_score_adj").write_text(
+                str(min(MOST_EXPOSED, _own_score() + EXPOSED)), encoding="ascii"
+            )
+
     def signal(self, pidfd: int, number: int, *, group: bool = False, pid: int = 0) -> bool:
         return send_signal(pidfd, number, group=group, pid=pid)
 
@@ -143,3 +155,7 @@ class Here:
         if self._lease is not None:
             self._lease.give_back()
             self._lease = None
+
+
+def _own_score() -> int:
+    return int(Path("/proc/self/oom_score_adj").read_text(encoding="ascii"))

@@ -72,6 +72,12 @@ class Privileged(LimitMaker, Protocol):
     def start(self, start: Start) -> Started:
         """Start a program, of which the caller's thread is the parent that it doesn't outlive. OSError."""
 
+    def expose(self, pid: int) -> None:
+        """Have a process inside, and what it starts from now on, ended before the walls where memory is short.
+
+        Done where it may be. With CAP_SYS_RESOURCE the process can't undo it.
+        """
+
     def signal(self, pidfd: int, number: int, *, group: bool = False, pid: int = 0) -> bool:
         """Signal a process of the sandbox, or the group that it leads; False where it has ended."""
 
