@@ -14,6 +14,7 @@ from cellhouse.cli.doctor import doctor
 from cellhouse.cli.journal import app as journal_app
 from cellhouse.cli.limits import BadLimit, option_of, read_limits
 from cellhouse.cli.run import RunOptions, run_code
+from cellhouse.cli.serve import serve
 from cellhouse.model import CellhouseError, InvalidArgument, NotFound, SessionLimits
 from cellhouse.runtime import logs
 from cellhouse.sandbox import levels
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 app.add_typer(journal_app, name="journal")
 app.command()(doctor)
+app.command()(serve)
 
 LIMITS = "Limits of the runtime"
 LOG_LEVELS: dict[str, logs.Level] = {"debug": "debug", "info": "info", "warning": "warning", "error": "error"}

@@ -8,8 +8,10 @@ from cellhouse.runtime.outputs import OutputData
 from cellhouse.runtime.session import Session
 from cellhouse.runtime.settings import Settings
 from cellhouse.runtime.store import RuntimeStore
+from cellhouse.runtime.transfer import ContentFile
 
 __all__ = [
+    "ContentFile",
     "Ending",
     "ExecutionHandle",
     "InProcessHost",

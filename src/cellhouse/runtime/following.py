@@ -36,6 +36,19 @@ class Follower:
         self._shown: TailFrame | None = None
         self._over = False
 
+    @property
+    def over(self) -> bool:
+        """Whether the last page ended with `finished`, and nothing comes behind it."""
+        return self._over
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing to take, now or ever, without an error to tell of."""
+        log = self._log
+        return (
+            log.last_seq <= self.after and log.state is LogState.FINISHED and (log.closed or not self._late)
+        )
+
     def take(self) -> list[Event | TailFrame] | None:
         """The next events, none where there are none yet, None at the end. Raises the errors of a record that is gone."""
         if self._over:
@@ -56,7 +69,7 @@ class Follower:
         if self._tails and (frame := log.latest_tail) is not None and frame is not self._shown:
             self._shown = frame
             return [frame]
-        if log.state is LogState.FINISHED and (log.closed or not self._late):
+        if self.done:
             return None
         if log.closed:
             raise no_end(log)

@@ -14,6 +14,7 @@ from cellhouse.model import (
     TailFrame,
 )
 from cellhouse.runtime.answering import answering
+from cellhouse.runtime.following import PAGE_BYTES, Follower
 from cellhouse.runtime.host import ExecutionReader
 
 
@@ -30,7 +31,8 @@ class ExecutionHandle:
     ) -> None:
         self.name = name
         self.attached = attached
-        self._reader, self._wait_timeout = reader, wait_timeout
+        self.wait_timeout = wait_timeout
+        self._reader = reader
 
     def __await__(self) -> Generator[Any, None, ExecuteCodeResult]:
         return self.result().__await__()
@@ -39,19 +41,27 @@ class ExecutionHandle:
     async def result(self) -> ExecuteCodeResult:
         """The whole result, once there is one."""
         try:
-            async with asyncio.timeout(self._wait_timeout):
+            async with asyncio.timeout(self.wait_timeout):
                 return await self._reader.wait(self.name)
         except TimeoutError:
             partial = await self._reader.snapshot(self.name)
             if partial.state is ExecutionState.FINISHED:  # in the last moment
                 return partial
-            raise DeadlineExceeded(
-                f"{self.name} did not end within waitTimeout of {self._wait_timeout:g} s; it runs on. "
-                "Repeat the identical call, or await again, to go on waiting",
-                reason=CallReason.WAIT_TIMEOUT,
-                execution=str(self.name),
-                partial_result=partial,
-            ) from None
+            raise self._deadline(partial) from None
+
+    async def deadline(self) -> DeadlineExceeded | None:
+        """What to tell who has waited for `wait_timeout` now; None where it ended in the last moment."""
+        partial = await self._reader.snapshot(self.name)
+        return None if partial.state is ExecutionState.FINISHED else self._deadline(partial)
+
+    def _deadline(self, partial: ExecuteCodeResult) -> DeadlineExceeded:
+        return DeadlineExceeded(
+            f"{self.name} did not end within waitTimeout of {self.wait_timeout:g} s; it runs on. "
+            "Repeat the identical call, or await again, to go on waiting",
+            reason=CallReason.WAIT_TIMEOUT,
+            execution=str(self.name),
+            partial_result=partial,
+        )
 
     def __aiter__(self) -> AsyncIterator[Event]:
         return self.events()
@@ -65,6 +75,10 @@ class ExecutionHandle:
     def live(self) -> AsyncIterator[Event | TailFrame]:
         """The events and, past what is logged, the unnumbered tail frames: for watching."""
         return self._reader.follow(self.name, tails=True)
+
+    def follower(self, *, after: int = 0, tails: bool = False, page_bytes: int = PAGE_BYTES) -> Follower:
+        """The same by pages of about so many bytes, for who writes them on as they are."""
+        return self._reader.follower(self.name, after=after, tails=tails, page_bytes=page_bytes)
 
     @answering
     async def snapshot(self) -> ExecuteCodeResult:

@@ -1,0 +1,61 @@
+"""What the service counts of itself, in the text format of Prometheus."""
+
+import time
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from cellhouse.doors.tenants import Tenants
+
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
+CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+
+
+class Metrics:
+    """Counters of one service. Labels are routes and codes only: nothing that a caller makes up."""
+
+    def __init__(self, tenants: Tenants) -> None:
+        self._tenants = tenants
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "cellhouse_http_requests",
+            "Requests that were answered.",
+            ("method", "route", "code"),
+            registry=self._registry,
+        )
+        self._first = Histogram(
+            "cellhouse_http_response_start_seconds",
+            "From a request's head to the head of its response.",
+            ("route",),
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._runtimes = Gauge("cellhouse_runtimes", "Runtimes that live.", registry=self._registry)
+        self._unfinished = Gauge(
+            "cellhouse_executions_unfinished", "Executions that run or wait.", registry=self._registry
+        )
+        self._streams = Gauge(
+            "cellhouse_streams", "Streams of events that are open.", registry=self._registry
+        )
+        self._answering = Gauge(
+            "cellhouse_http_requests_in_progress", "Requests being answered.", registry=self._registry
+        )
+        self._started = Gauge(
+            "cellhouse_start_time_seconds", "When the service started.", registry=self._registry
+        )
+        self._started.set(time.time())
+
+    def answered(self, method: str, route: str, code: int, seconds: float) -> None:
+        """One response has begun, so many seconds after its request."""
+        self._requests.labels(method, route, str(code)).inc()
+        self._first.labels(route).observe(seconds)
+
+    def text(self) -> bytes:
+        """All of it, as it is now."""
+        tenants = self._tenants.open
+        self._runtimes.set(sum(len(tenant.house.list_runtimes()) for tenant in tenants))
+        self._unfinished.set(sum(len(tenant.house.unfinished) for tenant in tenants))
+        self._streams.set(sum(tenant.streams for tenant in tenants))
+        self._answering.set(sum(tenant.requests for tenant in tenants))
+        return generate_latest(self._registry)

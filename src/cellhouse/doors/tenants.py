@@ -1,0 +1,142 @@
+"""Tenants: each has a house of its own, so that nothing of another's can be seen, guessed or inferred."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from cellhouse.doors.callers import LOCAL_TENANT
+from cellhouse.doors.limits import DoorLimits
+from cellhouse.house import House
+from cellhouse.model import CallReason, ResourceExhausted, Unavailable, check_id
+from cellhouse.runtime import Settings
+
+TENANTS_DIR = "tenants"
+
+
+class Tenant:
+    """One tenant's house, and what its callers take up of the door at this moment."""
+
+    def __init__(self, house: House, limits: DoorLimits, now: Callable[[], float] = time.monotonic) -> None:
+        self.house = house
+        self.requests = 0
+        self.streams = 0
+        self._limits, self._now = limits, now
+        self._tokens, self._filled = float(limits.burst), now()
+
+    def check_rate(self) -> None:
+        """Counts a request. RATE_EXCEEDED where there have been too many."""
+        now = self._now()
+        rate = self._limits.requests_per_second
+        self._tokens = min(self._limits.burst, self._tokens + (now - self._filled) * rate)
+        self._filled = now
+        if self._tokens < 1:
+            raise ResourceExhausted(
+                f"more than {rate:g} requests a second, which is the limit (requests_per_second); wait a moment",
+                reason=CallReason.RATE_EXCEEDED,
+                limit="requests_per_second",
+            )
+        self._tokens -= 1
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """While a request is being answered."""
+        if self.requests >= self._limits.max_requests:
+            raise ResourceExhausted(
+                f"{self.requests} requests are being answered, which is the limit (max_requests); wait for some to end",
+                reason=CallReason.QUOTA_EXCEEDED,
+                limit="max_requests",
+            )
+        self.requests += 1
+        try:
+            yield
+        finally:
+            self.requests -= 1
+
+    def open_stream(self) -> "StreamSlot":
+        """A place for one more stream, to be given back."""
+        if self.streams >= self._limits.max_streams:
+            raise ResourceExhausted(
+                f"{self.streams} streams are open, which is the limit (max_streams); close some",
+                reason=CallReason.QUOTA_EXCEEDED,
+                limit="max_streams",
+            )
+        return StreamSlot(self)
+
+
+class StreamSlot:
+    """The place of one open stream."""
+
+    def __init__(self, tenant: Tenant) -> None:
+        self._tenant: Tenant | None = tenant
+        tenant.streams += 1
+
+    def close(self) -> None:
+        """Give it back; again does nothing."""
+        tenant, self._tenant = self._tenant, None
+        if tenant is not None:
+            tenant.streams -= 1
+
+
+class Tenants:
+    """Opens the house of each tenant when it is first asked for, below one state directory."""
+
+    def __init__(self, settings: Settings, limits: DoorLimits) -> None:
+        self._settings, self._limits = settings, limits
+        self._tenants: dict[str, asyncio.Future[Tenant]] = {}
+        self._draining = False
+
+    @property
+    def open(self) -> list[Tenant]:
+        """Those whose house is open."""
+        return [
+            known.result()
+            for known in self._tenants.values()
+            if known.done() and not known.cancelled() and known.exception() is None
+        ]
+
+    @property
+    def draining(self) -> bool:
+        return self._draining
+
+    async def get(self, tenant: str) -> Tenant:
+        """The tenant of this id. Only for ids that an Authenticator gave: each gets a house."""
+        known = self._tenants.get(tenant)
+        if known is None:
+            if self._draining:
+                raise Unavailable(
+                    "the service is about to stop; try again when it is back", reason=CallReason.SHUTTING_DOWN
+                )
+            known = self._tenants[tenant] = asyncio.ensure_future(self._open(tenant))
+            known.add_done_callback(lambda done: self._opened(tenant, done))
+        return known.result() if known.done() else await asyncio.shield(known)
+
+    def _opened(self, tenant: str, done: asyncio.Future[Tenant]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            del self._tenants[tenant]  # whoever asks next tries again
+
+    async def _open(self, tenant: str) -> Tenant:
+        house = House(settings=replace(self._settings, state_dir=self._place(tenant)))
+        return Tenant(await house.__aenter__(), self._limits)
+
+    def _place(self, tenant: str) -> Path:
+        root = self._settings.state_dir
+        return root if tenant == LOCAL_TENANT else root / TENANTS_DIR / check_id(tenant, "tenant")
+
+    async def drain(self, *, seconds: float, grace: float) -> None:
+        """Take nothing new anywhere, let what runs end, then interrupt it."""
+        self._draining = True
+        await asyncio.gather(*(tenant.house.drain(seconds=seconds, grace=grace) for tenant in self.open))
+
+    async def close(self) -> None:
+        """Close every house. Raises what went wrong with one, when all have been closed."""
+        self._draining = True
+        opening = [known for known in self._tenants.values() if not known.done()]
+        if opening:
+            await asyncio.wait(opening)
+        closed = await asyncio.gather(*(tenant.house.close() for tenant in self.open), return_exceptions=True)
+        for error in closed:
+            if error is not None:
+                raise error
