@@ -84,8 +84,8 @@ async def test_content_that_can_not_be_read_is_a_defect(natives: Natives) -> Non
 @pytest.mark.parametrize(
     "forge",
     [
-        "write(1, peer.marker(1 << 63, 0) + b'x')",
-        "write(2, peer.marker(peer.epoch + 1, 1 << 63) + b'x')",
+        "write(1, peer.marker(1 << 40, 0) + b'x')",
+        "write(2, peer.marker(peer.epoch + 1, 1 << 40) + b'x')",
         "peer.socket.sendall(peer.frame('forged', {}, epoch=1 << 63, parent=parent))",
         "write(1, peer.marker(99, 0) + b'x'); write(2, peer.marker(98, 0) + b'y')",
     ],
@@ -121,7 +121,9 @@ async def test_what_waits_for_its_place_is_bounded(natives: Natives, monkeypatch
     monkeypatch.setattr("cellhouse.kernel.weave.STALL_SECONDS", 3600.0)
     kernel = await natives.start()
     kernel.send(
-        "shell", "execute_request", {"code": "write(1, peer.marker(99, 0)); write(1, bytes(50 << 20))"}
+        "shell",
+        "execute_request",
+        {"code": "write(1, peer.marker(peer.epoch + 1, 0)); write(1, bytes(50 << 20))"},
     )
     stdout = kernel._pairs[0].stdout
     await until(lambda: stdout.held and not stdout.watched)

@@ -56,7 +56,7 @@ class Output:
 class Stray:
     """What belongs to an earlier execution, or to none that is known.
 
-    Raw text that names no request only where it came before the code.
+    Raw text that names no request only where it came before the code, or, printed, before the word that the code runs.
     """
 
     item: Message | RawText | Trouble
@@ -113,6 +113,7 @@ class Conversation:
     exit_seconds: float = EXIT_SECONDS
     wake_at: float | None = None
     _reply: Mapping[str, Any] | None = None
+    _busy: bool = False
     _idle: bool = False
     _settle_from: float = 0.0
     _heard: float = 0.0
@@ -240,6 +241,9 @@ class Conversation:
                 yield Stray(text)
                 return
             self._heard = self._loop.time()
+        elif text.printed and not self._busy:
+            yield Stray(text)  # it stands before the word that the code runs
+            return
         if self._foreign:
             self._foreign = False
             yield Remark(
@@ -255,6 +259,7 @@ class Conversation:
                 yield Stray(message)
             return
         self._heard = self._loop.time()
+        self._busy = True
         match message.channel, message.msg_type:
             case "iopub", "status":
                 if message.content.get("execution_state") == "idle":

@@ -12,10 +12,11 @@ from typing import Any
 from cellhouse.kernel.base import KernelGone, KernelProcess, KernelStartFailed, Trouble
 from cellhouse.kernel.frames import Frame, FrameDecoder, FrameError, pack
 from cellhouse.kernel.life import MAX_UNSENT_BYTES, START_SECONDS, KernelLife, kernel_info
+from cellhouse.kernel.marks import NONCE_BYTES
 from cellhouse.kernel.outbox import Outbox, close_all
 from cellhouse.kernel.pairs import LARGE_BYTES, NAMES, STDERR, Pair, Pipe
 from cellhouse.kernel.printed import PrintedMemory
-from cellhouse.kernel.weave import NONCE_BYTES, Weave
+from cellhouse.kernel.weave import Weave
 from cellhouse.messages import Message, RawText
 
 READ_BYTES = 65_536
@@ -82,6 +83,7 @@ class NativeKernel(KernelLife):
         self._timer: asyncio.TimerHandle | None = None
         self._progress = 0
         self._running = ""
+        self._asked = ""
         self._outbox: Outbox | None = None
         self._printed: PrintedMemory | None = None
 
@@ -165,6 +167,8 @@ class NativeKernel(KernelLife):
             self._outbox.send(data, descriptors)
         except OSError as error:
             raise KernelGone(f"kernel {self._name!r} takes nothing more: {error}") from None
+        if msg_type == "execute_request":
+            self._asked = msg_id
         return msg_id
 
     def _pipes_of_its_own(self) -> tuple[int, ...]:
@@ -229,7 +233,7 @@ class NativeKernel(KernelLife):
             self._close_pipe(pipe)
             self._weave.end(pipe, self._loop.time())
             return 0
-        if pipe.stream == STDERR and self._weave.wants(pipe.pair.stdout):
+        if pipe.stream == STDERR and pipe.pair.stdout.wants:
             # Whatever was written to stdout before these bytes stands there by now, and not before they were read.
             self._read_pipe(pipe.pair.stdout)
         self._weave.text(pipe, data, self._loop.time())
@@ -262,7 +266,7 @@ class NativeKernel(KernelLife):
     def _read_marks(self) -> None:
         """What a frame waits for was written before it was sent: one read empties a pipe."""
         for pipe in self._pairs[-1].pipes:
-            if self._weave.wants(pipe):
+            if pipe.wants:
                 self._read_pipe(pipe)
 
     def _came(self, frame: Frame) -> None:
@@ -277,15 +281,19 @@ class NativeKernel(KernelLife):
             state = message.content.get("execution_state")
             if state == "busy":
                 self._running = frame.parent
-            elif state == "idle" and frame.parent == self._running:
-                self._running = ""
+            elif state == "idle":
+                self._running = "" if frame.parent == self._running else self._running
+                self._asked = "" if frame.parent == self._asked else self._asked
         elif frame.forked and frame.msg_type == "execute_reply" and frame.channel == "shell":
             self._pairs[-1].holders.add(frame.parent)
         self._inbox.put(message, frame.size)
 
     def _text(self, pipe: Pipe, data: bytes) -> None:
         """Text whose turn it is."""
-        owner = pipe.pair.owner(self._running)
+        running = self._running
+        if self._weave.given_up and not running:
+            running = self._asked  # what it prints may come before the word that it runs
+        owner = pipe.pair.owner(running)
         self._inbox.put(RawText(NAMES[pipe.stream], data, owner, True), len(data))
 
     def _disorder(self) -> None:
@@ -307,7 +315,7 @@ class NativeKernel(KernelLife):
         for pair in tuple(self._pairs):
             for pipe in pair.pipes:
                 left = DRAIN_OLD_BYTES if pair.old else DRAIN_BYTES
-                while left > 0 and self._weave.wants(pipe) and (count := self._read_pipe(pipe)):
+                while left > 0 and pipe.wants and (count := self._read_pipe(pipe)):
                     left -= count
         left = DRAIN_BYTES
         while left > 0 and self._weave.wants_frames and (count := self._read_socket()):
@@ -344,7 +352,7 @@ class NativeKernel(KernelLife):
         for pair in self._pairs:
             for pipe in pair.pipes:
                 if pipe.fd >= 0:
-                    wanted = not (self._held or pipe.resting) and self._weave.wants(pipe)
+                    wanted = not (self._held or pipe.resting) and pipe.wants
                     watched = watched and (wanted or pipe.resting)
                     if wanted != pipe.watched:
                         self._watch_pipe(pipe, wanted)

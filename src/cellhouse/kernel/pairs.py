@@ -5,8 +5,8 @@ import fcntl
 import os
 from typing import Literal
 
+from cellhouse.kernel.marks import Lane
 from cellhouse.kernel.outbox import close_all
-from cellhouse.kernel.weave import Lane
 
 STDOUT, STDERR = 0, 1
 F_SETPIPE_SZ = 1031

@@ -1,47 +1,24 @@
 """Text of two pipes and frames of a socket, woven into the order in which the kernel made them. No I/O, no clock.
 
-The kernel writes the same marker into both pipes before a frame that has a place among the text. A marker is
-`b"\\x00\\x01"`, the nonce, and two numbers: its epoch, and how many frames must have been handed on before the text
-behind it. One of epoch 0 holds nobody up: its other number is that of the piece of text behind it. Executed code can read the nonce and forge markers. So what waits is bounded in bytes and in time; where
-something had to be let through, order is given up, and nothing waits for anything from then on.
+The kernel writes the same mark into both pipes before a frame that has a place among the text (marks.py). Executed code
+can forge marks and frames. So what waits is bounded in bytes and in time, and a mark or a frame that is not in its turn
+is noticed as soon as it comes: order is given up then, and nothing waits for anything from then on. The genuine mark
+behind a forged one is out of turn at the latest, and it comes before the end of the execution that forged: what the next one
+prints is not held up.
 """
 
-import struct
 from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-NONCE_BYTES = 16
-NUMBERS = struct.Struct(">QQ")
-PREFIX = b"\x00\x01"
-MARKER_BYTES = len(PREFIX) + NONCE_BYTES + NUMBERS.size
+from cellhouse.kernel.marks import NONCE_BYTES, PIECE_BYTES, PREFIX, Lane, Mark
+
 STALL_SECONDS = 1.0
-LANE_BYTES = 1 << 18
-"""Text that waits behind a marker; with more, `wants` says that its pipe need not be read."""
 FRAMES_BYTES = 1 << 20
-"""Frames that wait for markers, likewise; one frame alone may be larger."""
-PIECE_BYTES = 256
-"""What anything that waits counts at least."""
+"""Frames that wait for marks; one frame alone may be larger."""
 EVER = 1 << 65
-"""An epoch beyond all that a marker can name: no marker will come any more."""
-
-
-class Lane:
-    """One pipe: what of it waits, and behind which marker. `stream`: 0 is stdout, 1 is stderr."""
-
-    __slots__ = ("at", "barrier", "ended", "held", "pieces", "since", "stream")
-
-    def __init__(self, stream: int) -> None:
-        self.stream = stream
-        self.pieces: deque[bytes] = deque()
-        self.at = 0
-        """Up to where the first piece is done with."""
-        self.held = 0
-        self.barrier: tuple[int, int] | None = None
-        self.since: float | None = None
-        """Since when the first byte that waits has had nothing happen to it."""
-        self.ended = False
-
+"""An epoch beyond all that a mark can name: no mark will come any more."""
+MAX_COUNTS = 1024
 
 LaneT = TypeVar("LaneT", bound=Lane)
 FrameT = TypeVar("FrameT")
@@ -50,8 +27,8 @@ FrameT = TypeVar("FrameT")
 class Weave(Generic[LaneT, FrameT]):
     """Takes text and frames as they are read, in `now` seconds of any clock, and hands them on in order.
 
-    `on_text(lane, data)` gets the text without the markers, `on_frame(frame)` the frames, `on_disorder()` is called
-    once if the order had to be given up.
+    `on_text(lane, data)` gets the text without the marks, `on_frame(frame)` the frames, `on_disorder()` is called once if
+    the order had to be given up.
     """
 
     def __init__(
@@ -69,60 +46,74 @@ class Weave(Generic[LaneT, FrameT]):
         self._lanes: list[LaneT] = []
         self._newest: list[LaneT | None] = [None, None]
         self._passed = [0, 0]
-        """By stream (0: stdout, 1: stderr), the epoch of the last marker that is done with."""
+        """By stream (0: stdout, 1: stderr), the epoch of the last mark that is done with."""
+        self._counts: dict[int, int] = {}
+        """By epoch, how many frames there are up to the last of that epoch; the newest `MAX_COUNTS` epochs."""
         self._frames: deque[tuple[FrameT, int, int]] = deque()
         self._frames_held = 0
         self._frames_since: float | None = None
         self._handed = 0
+        self._last_epoch = 0
+        """Of the frames that were handed on, the last with an epoch had this one."""
         self._held_at: float | None = None
+        self.given_up = False
+        """Whether the order has been, or is being given up."""
         self.disordered = False
+        """Nothing waits any more."""
         self.seen = [(0, 0), (0, 0)]
         """By stream, the number of the last piece of text that came with one, and the bytes that came since."""
 
     # what comes in
 
     def join(self, lane: LaneT) -> None:
-        """A further pipe: its stream's markers are in this one from now on."""
-        self._lanes = [old for old in self._lanes if not old.ended or old.pieces or old.barrier] + [lane]
+        """A further pipe: its stream's marks are in this one from now on, and in no other."""
+        stream = lane.stream
+        if self._newest[stream] is None:
+            lane.turn = 1
+        else:
+            # Whoever still holds the older pipes can write marks there as it likes.
+            for older in self._lanes:
+                older.loose = older.loose or older.stream == stream
+            self._passed[stream] = self._last_epoch
+            self._counts.clear()
+        lane.loose = self.disordered
+        self._newest[stream] = lane
+        self._lanes = [old for old in self._lanes if not old.ended or old.items] + [lane]
         self._lanes.sort(key=lambda each: each.stream)
-        self._newest[lane.stream] = lane
 
     def text(self, lane: LaneT, data: bytes, now: float) -> None:
-        lane.pieces.append(data)
-        lane.held += len(data) + PIECE_BYTES
+        marks = lane.bring(data, self._mark)
+        if marks and not lane.loose and not all(self._in_turn(lane, mark) for mark in marks):
+            # Text that a forged mark keeps was printed before the frames that wait, whatever the mark says.
+            self._loosen()
+            self._give_up(now)
         self._advance(now)
 
     def end(self, lane: LaneT, now: float) -> None:
         """Nothing more comes in this pipe."""
-        lane.ended = True
+        lane.end()
         self._advance(now)
 
     def frame(self, frame: FrameT, epoch: int, size: int, now: float) -> None:
-        if self._frames or (not self.disordered and epoch > min(self._reach())):
-            self._frames.append((frame, epoch, size))
-            self._frames_held += size + PIECE_BYTES
-            self._set_clocks(now)
-            return
-        self._handed += 1
-        self._on_frame(frame)
-        if any(lane.pieces or lane.barrier for lane in self._lanes):
-            self._advance(now)
+        self._frames.append((frame, epoch, size))
+        self._frames_held += size + PIECE_BYTES
+        if len(self._frames) == 1 and (self.disordered or epoch <= min(self._reach())):
+            self._hand_on_frame(now)
+            if not any(lane.items for lane in self._lanes):
+                return
+        self._advance(now)
 
     # what its caller must know
 
     @property
     def frames_wait(self) -> bool:
-        """Whether a frame waits for a marker."""
+        """Whether a frame waits for a mark."""
         return bool(self._frames)
 
     @property
     def waits(self) -> bool:
         """Whether anything waits."""
-        return bool(self._frames) or any(lane.pieces for lane in self._lanes)
-
-    def wants(self, lane: LaneT) -> bool:
-        """Whether more text of this pipe may be brought in."""
-        return lane.held < LANE_BYTES
+        return bool(self._frames) or any(lane.waits for lane in self._lanes)
 
     @property
     def wants_frames(self) -> bool:
@@ -172,35 +163,44 @@ class Weave(Generic[LaneT, FrameT]):
         for lane in self._lanes:
             if lane.since is not None and lane.since <= late:
                 if lane.barrier is None:
-                    self._let_go(lane)  # only the beginning of a marker: text, after all
+                    lane.let_go()
                 else:
                     stalled = True
-        if stalled and not self.disordered:
-            self._on_disorder()
-            self._force(now)
-            self.disordered = True
+        if stalled:
+            self._give_up(now)
         self._advance(now)
 
     def finish(self) -> None:
         """Nothing more comes at all: everything goes, in the best order."""
-        self._force(0.0)
         for lane in self._lanes:
-            self._let_go(lane)
-            lane.since = None
-        self._frames_since = None
+            lane.let_go()
+        self._force(0.0)
 
     # how it is done
 
+    def _in_turn(self, lane: LaneT, mark: Mark) -> bool:
+        """Whether the kernel would have written this mark here."""
+        epoch, frames = mark
+        if epoch != lane.turn and (lane.turn is not None or epoch <= self._last_epoch):
+            return False
+        lane.turn = epoch + 1
+        if epoch in self._counts:
+            return self._counts[epoch] == frames
+        self._counts[epoch] = frames
+        if len(self._counts) > MAX_COUNTS:
+            del self._counts[next(iter(self._counts))]
+        return True
+
     def _reach(self) -> tuple[int, int]:
-        """For stdout and stderr, the highest epoch before whose marker all text has been handed on."""
-        reach = [0, 0]
-        for lane in self._lanes:
-            stream = lane.stream
-            if lane.barrier is not None:
-                reach[stream] = max(reach[stream], lane.barrier[0])
-            elif lane.ended and not lane.pieces and lane is self._newest[stream]:
-                reach[stream] = EVER
-        return max(reach[0], self._passed[0]), max(reach[1], self._passed[1])
+        """For stdout and stderr, the highest epoch before whose mark all text has been handed on."""
+        reach = [*self._passed]
+        for lane in self._newest:
+            if lane is not None:
+                if lane.barrier is not None:
+                    reach[lane.stream] = lane.barrier[0]
+                elif lane.ended:
+                    reach[lane.stream] = EVER
+        return reach[0], reach[1]
 
     def _advance(self, now: float) -> None:
         moved = True
@@ -208,95 +208,62 @@ class Weave(Generic[LaneT, FrameT]):
             moved = False
             barriers = False
             for lane in self._lanes:
-                if lane.pieces and lane.barrier is None:
-                    self._parse(lane)
-                barriers = barriers or lane.barrier is not None
+                if lane.items:
+                    self._flow(lane)
+                    barriers = barriers or lane.barrier is not None
             if not barriers and not self._frames:
                 break
             reach = self._reach()
             lowest = min(reach)
             while self._frames and (self.disordered or self._frames[0][1] <= lowest):
-                self._hand_on_frame()
+                self._hand_on_frame(now)
                 moved = True
             for lane in self._lanes:
-                if lane.barrier is not None:
-                    epoch, frames = lane.barrier
-                    if self.disordered or (self._handed >= frames and reach[1 - lane.stream] >= epoch):
-                        self._pass(lane)
-                        moved = moved or bool(lane.pieces) or lane.ended
+                if (mark := lane.barrier) and self._handed >= mark[1] and reach[1 - lane.stream] >= mark[0]:
+                    self._pass(lane)
+                    moved = True
         self._set_clocks(now)
 
-    def _parse(self, lane: LaneT) -> None:
-        """Hand on the text of this pipe up to its next marker, or to where one may have begun."""
-        pieces, mark = lane.pieces, self._mark
-        while pieces:
-            piece, at = pieces[0], lane.at
-            found = piece.find(mark, at)
-            if found >= 0 and len(piece) - found >= MARKER_BYTES:
-                self._emit(lane, piece, found)
-                epoch, number = NUMBERS.unpack_from(piece, found + len(mark))
-                lane.at = found + MARKER_BYTES
-                if not epoch:
-                    self.seen[lane.stream] = number, 0
-                    if lane.at == len(piece):
-                        self._drop(lane)
-                    continue
-                lane.barrier = epoch, number
-                if lane.at == len(piece):
-                    self._drop(lane)
-                return
-            keep = found if found >= 0 else self._begun(piece, at)
-            self._emit(lane, piece, keep)
-            if keep == len(piece):
-                self._drop(lane)
-                continue
-            rest = piece[keep:]
-            self._drop(lane)
-            if not pieces:
-                pieces.append(rest)
-                lane.held += len(rest) + PIECE_BYTES
-                return
-            lane.held += len(rest)
-            pieces[0] = rest + pieces[0]
-
-    def _begun(self, piece: bytes, at: int) -> int:
-        """Where the beginning of a marker stands at the end of the piece; its length where none does."""
-        start = max(at, len(piece) - len(self._mark) + 1)
-        while (start := piece.find(b"\0", start)) >= 0:
-            if self._mark.startswith(piece[start:]):
-                return start
-            start += 1
-        return len(piece)
-
-    def _emit(self, lane: LaneT, piece: bytes, stop: int) -> None:
-        if stop > lane.at:
-            lane.since = None
-            number, came = self.seen[lane.stream]
-            self.seen[lane.stream] = number, came + stop - lane.at
-            self._on_text(lane, piece if stop - lane.at == len(piece) else piece[lane.at : stop])
-            lane.at = stop
-
-    def _drop(self, lane: LaneT) -> None:
-        """The first piece is done with."""
-        lane.held -= len(lane.pieces.popleft()) + PIECE_BYTES
-        lane.at = 0
+    def _flow(self, lane: LaneT) -> None:
+        """Hand on the text of this pipe up to its next mark of order."""
+        while lane.items and lane.barrier is None:
+            item = lane.take()
+            if isinstance(item, bytes):
+                lane.since = None
+                number, came = self.seen[lane.stream]
+                self.seen[lane.stream] = number, came + len(item)
+                self._on_text(lane, item)
+            elif not item[0]:
+                self.seen[lane.stream] = item[1], 0
 
     def _pass(self, lane: LaneT) -> None:
         assert lane.barrier is not None
-        self._passed[lane.stream] = max(self._passed[lane.stream], lane.barrier[0])
-        lane.barrier = lane.since = None
+        self._passed[lane.stream] = lane.barrier[0]
+        lane.take()
+        lane.since = None
 
-    def _hand_on_frame(self) -> None:
-        frame, _, size = self._frames.popleft()
+    def _hand_on_frame(self, now: float) -> None:
+        frame, epoch, size = self._frames.popleft()
         self._frames_held -= size + PIECE_BYTES
         self._frames_since = None
         self._handed += 1
+        self._last_epoch = max(self._last_epoch, epoch)
         self._on_frame(frame)
+        if self._handed > self._counts.get(epoch, self._handed):
+            self._give_up(now)  # there are more frames than the kernel says
 
-    def _let_go(self, lane: LaneT) -> None:
-        while lane.pieces:
-            self._emit(lane, lane.pieces[0], len(lane.pieces[0]))
-            self._drop(lane)
+    def _give_up(self, now: float) -> None:
+        if self.given_up:
+            return
+        self.given_up = True
+        self._on_disorder()
+        self._force(now)
+        self.disordered = True
+        self._loosen()
+
+    def _loosen(self) -> None:
+        for lane in self._lanes:
+            lane.loose = True
 
     def _force(self, now: float) -> None:
         """All that waits, and what can't come free by itself lowest epoch first, a frame before the text behind it."""
@@ -307,7 +274,7 @@ class Weave(Generic[LaneT, FrameT]):
             if self._frames and (
                 lane is None or lane.barrier is None or self._frames[0][1] <= lane.barrier[0]
             ):
-                self._hand_on_frame()
+                self._hand_on_frame(now)
             elif lane is not None:
                 self._pass(lane)
             else:
@@ -317,7 +284,7 @@ class Weave(Generic[LaneT, FrameT]):
         if self._held_at is not None:
             now = self._held_at
         for lane in self._lanes:
-            if not lane.pieces:
+            if not lane.waits:
                 lane.since = None
             elif lane.since is None:
                 lane.since = now

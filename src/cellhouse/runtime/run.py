@@ -40,7 +40,7 @@ from cellhouse.runtime.variables import restoring_code, setting_code
 _logger = logger()
 
 UNCONFIRMED_SECONDS = 1.0
-"""An interrupt waits for the kernel to say that the code runs; from one that never says so, this long."""
+"""What waits for the kernel's word that the code runs (an interrupt, a request for input) waits no longer than this."""
 MAX_EARLY = 64
 SILENT_SECONDS = 10.0
 """A request of ours that sets or takes back variables has no business taking longer."""
@@ -97,7 +97,7 @@ class Run:
         self._timers: list[asyncio.TimerHandle] = []
         self._interrupt_waits = False
         self._over = False
-        self._early: list[RawText] = []
+        self._early: list[RawText | InputAsked] = []
 
     async def to_its_end(self) -> Verdict:
         """Run it and write its end; never raises for what the kernel or the code did."""
@@ -194,8 +194,8 @@ class Run:
                 self._take_raw(text)
             case Stray(item):
                 self._late.feed(item)
-            case InputAsked(prompt, password):
-                self._append_input_request(prompt, password)
+            case InputAsked():
+                self._take_input_request(step)
             case Remark(reason, text):
                 execution.notice(reason, text)
             case Tick():
@@ -216,8 +216,11 @@ class Run:
     def _confirm(self, execution_count: int | None) -> None:
         self._execution.confirm(execution_count)
         early, self._early = self._early, []
-        for text in early:
-            self._recorder.feed_raw(text)
+        for item in early:
+            if isinstance(item, InputAsked):
+                self._append_input_request(item)
+            else:
+                self._recorder.feed_raw(item)
 
     def _take_reply(self, end: End) -> None:
         reply = end.reply or {}
@@ -229,8 +232,16 @@ class Run:
         """Whether the value was shown as plain text; asked only where the reply names no exception."""
         return names_no_exception(end.reply) and bool(self._recorder.captured().result)
 
-    def _append_input_request(self, prompt: str, password: bool) -> None:
-        if not self._recorder.input_requested(prompt, password):
+    def _take_input_request(self, asked: InputAsked) -> None:
+        """It comes on a channel of its own, so it too may overtake the kernel's word that the code runs."""
+        if self._execution.started.is_set():
+            self._append_input_request(asked)
+            return
+        self._early.append(asked)
+        self._timers.append(self._loop.call_later(UNCONFIRMED_SECONDS, self._confirm, None))
+
+    def _append_input_request(self, asked: InputAsked) -> None:
+        if not self._recorder.input_requested(asked.prompt, asked.password):
             self._conversation.provide_input("")
 
     async def _silently(self, code: str) -> End:
