@@ -55,6 +55,7 @@ from cellhouse.runtime.recorded import Recorded
 from cellhouse.runtime.runtimes import Runtimes
 from cellhouse.runtime.session_log import evict_session_logs, read_session_log
 from cellhouse.runtime.state import own_state_dir
+from cellhouse.runtime.threads import in_thread
 from cellhouse.runtime.transfer import ContentFile, listing
 
 _logger = logger()
@@ -367,22 +368,24 @@ class House:
     async def get_rich_output(self, name: str, index: int) -> RichOutput:
         """The output as it is now: current size, `revision`, `modified`."""
         execution, result = await self._result(name)
+        latest = outputs.latest_of(self._log(execution), index)
         with self._content(execution) as content:
-            return outputs.rich_output(result, self._log(execution), content, index)
+            return await in_thread(outputs.rich_output, result, latest, content, index)
 
     @answering
     async def get_bundle(self, name: str, index: int) -> dict[str, Any]:
         """The nbformat output. NOT_FOUND where it was dropped, removed, or the runtime deleted."""
         execution, result = await self._result(name)
         with self._content(execution) as content:
-            return outputs.bundle(result, content, index)
+            return await in_thread(outputs.bundle, result, content, index)
 
     @answering
     async def get_output_data(self, name: str, index: int, mime_type: str) -> OutputData:
         """One representation of a rich output, decoded."""
         execution, result = await self._result(name)
+        latest = outputs.latest_of(self._log(execution), index)
         with self._content(execution) as content:
-            return outputs.output_data(result, self._log(execution), content, index, mime_type)
+            return await in_thread(outputs.output_data, result, latest, content, index, mime_type)
 
     @answering
     async def put_file(self, runtime: str, path: str, chunks: Iterable[bytes]) -> int:
@@ -412,7 +415,7 @@ class House:
     async def list_files(self, runtime: str, path: str = "", *, recursive: bool = False) -> FileList:
         """What is in a directory of /content, without what executions displayed; at most 10,000 names, and it says so."""
         with self.open_content(runtime) as content:
-            return await asyncio.to_thread(listing, content, path, recursive=recursive)
+            return await in_thread(listing, content, path, recursive=recursive)
 
     @answering
     async def delete_file(self, runtime: str, path: str) -> None:

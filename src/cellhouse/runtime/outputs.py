@@ -14,6 +14,8 @@ from cellhouse.model import CallReason, ExecuteCodeResult, NotFound, RichOutput
 CONTENT = "/content/"
 MAX_BUNDLE_BYTES = 80 << 20
 """A bundle is at most 64 MiB of kernel output and its JSON frame; a file that the code made larger is refused."""
+Latest = tuple[int, str]
+"""Revision and SHA-256 of an output as it was written last, as far as the journal knows."""
 _JSON = "application/json"
 _TEXTUAL = ("text/", "image/svg+xml", "application/javascript", "application/xml")
 
@@ -27,13 +29,13 @@ class OutputData:
     modified: bool
 
 
-def rich_output(result: ExecuteCodeResult, log: ExecutionLog, content: HostileDir, index: int) -> RichOutput:
+def rich_output(result: ExecuteCodeResult, latest: Latest, content: HostileDir, index: int) -> RichOutput:
     """The output's own resource: current size, revision, whether the code changed the file since."""
     entry = _entry(result, index)
     if entry.error_info is not None:
         return entry
     raw = _read(result, content, entry)
-    revision, digest = _latest(log, index)
+    revision, digest = latest
     return entry.model_copy(
         update={
             "size_bytes": len(raw),
@@ -59,7 +61,7 @@ def _document(raw: bytes, result: ExecuteCodeResult, index: int) -> dict[str, An
 
 
 def output_data(
-    result: ExecuteCodeResult, log: ExecutionLog, content: HostileDir, index: int, mime_type: str
+    result: ExecuteCodeResult, latest: Latest, content: HostileDir, index: int, mime_type: str
 ) -> OutputData:
     """One representation, decoded: base64 for binary types, text as UTF-8, JSON as JSON."""
     raw = _read(result, content, _entry(result, index))
@@ -68,7 +70,7 @@ def output_data(
     if not isinstance(data, dict) or mime_type not in data:
         have = ", ".join(sorted(data)) if isinstance(data, dict) else "none"
         raise _missing(result, index, f"it has no representation {mime_type!r}; it has: {have}")
-    _, digest = _latest(log, index)
+    _, digest = latest
     modified = bool(digest) and digest != hashlib.sha256(raw).hexdigest()
     return OutputData(mime_type, _decode(data[mime_type], mime_type), modified)
 
@@ -101,7 +103,7 @@ def _read(result: ExecuteCodeResult, content: HostileDir, entry: RichOutput) -> 
         raise _missing(result, entry.index, f"its file is gone or no longer readable ({error})") from None
 
 
-def _latest(log: ExecutionLog, index: int) -> tuple[int, str]:
+def latest_of(log: ExecutionLog, index: int) -> Latest:
     """The newest revision and digest that the journal knows of this output."""
     revision, digest = 0, ""
     for note in [*log.notes("bundle"), *log.notes("revision")]:

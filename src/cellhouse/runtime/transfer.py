@@ -1,13 +1,11 @@
 """Files of /content in and out by pieces, with every read and write in a thread and none of them unbounded."""
 
-import asyncio
 import contextlib
 import hashlib
 import os
 import stat
 from collections.abc import AsyncIterable, Iterator
 from datetime import UTC, datetime
-from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -32,6 +30,7 @@ from cellhouse.model import (
     ResourceExhausted,
     rfc3339,
 )
+from cellhouse.runtime.threads import in_thread
 
 BLOCK = 1 << 20
 LISTED = 10_000
@@ -84,8 +83,8 @@ async def receive(
                 waiting += chunk
                 if len(waiting) >= BLOCK:
                     block, waiting = waiting, bytearray()
-                    await _unbroken(incoming, block)
-            await _unbroken(incoming, waiting)
+                    await in_thread(incoming.write, memoryview(block))
+            await in_thread(incoming.write, memoryview(waiting))
             if sha256 and incoming.sha256 != sha256.lower():
                 raise InvalidArgument.of_field(
                     "sha256",
@@ -94,16 +93,6 @@ async def receive(
             return incoming.commit()
         finally:
             incoming.discard()
-
-
-async def _unbroken(incoming: Incoming, block: bytearray) -> None:
-    """Written to its end also where the caller is cancelled: only then may the descriptor be closed."""
-    writing = asyncio.ensure_future(asyncio.to_thread(incoming.write, memoryview(block)))
-    try:
-        await asyncio.shield(writing)
-    except asyncio.CancelledError:
-        await asyncio.wait([writing])
-        raise
 
 
 class ContentFile:
@@ -126,7 +115,7 @@ class ContentFile:
 
     async def read(self, offset: int, size: int) -> bytes:
         """At most `size` bytes; none at the end, which may have moved."""
-        return await self._in_thread(partial(os.pread, self._fd, size, offset))
+        return await in_thread(os.pread, self._fd, size, offset)
 
     async def sha256(self) -> str:
         """Of the whole file as it is now, in hex."""
@@ -140,14 +129,6 @@ class ContentFile:
                     reason=CallReason.FILE_CHANGES,
                 )
         return digest.hexdigest()
-
-    async def _in_thread(self, read: partial[bytes]) -> bytes:
-        reading = asyncio.ensure_future(asyncio.to_thread(read))
-        try:
-            return await asyncio.shield(reading)
-        except asyncio.CancelledError:
-            await asyncio.wait([reading])  # or a closed descriptor's number might be another file's
-            raise
 
     def close(self) -> None:
         fd, self._fd = self._fd, -1
