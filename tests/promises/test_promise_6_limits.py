@@ -23,9 +23,10 @@ from cellhouse.model import (
     RuntimeSpec,
     SessionState,
 )
+from cellhouse.sandbox.privileged import Here
 from tests.promises.conftest import warm_threads
 from tests.promises.support import SECONDS, Caller
-from tests.runtime.support import quiet
+from tests.runtime.support import quiet, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -112,6 +113,43 @@ async def test_memory_that_runs_out_ends_the_hog_and_nobody_else(limited: Caller
     assert "memory limit" in (fresh.notices or ())[0].text
     other = await limited.in_session("other").run("kept")
     assert (other.result, other.notices) == ("1", None)
+
+
+UNMAPPED = f"""
+import os
+files = [os.memfd_create("x") for _ in range({2 * MEMORY // CONTENT})]
+for descriptor in files:
+    os.set_inheritable(descriptor, True)
+print("so far", flush=True)
+fill = "; ".join(f"head -c {CONTENT} /dev/zero > /dev/fd/{{descriptor}}" for descriptor in files)
+os.execv("/bin/sh", ["sh", "-c", fill])
+"""
+"""Memory that is no process's; and a kernel that has become so small that the supervisor is the largest of all."""
+
+
+async def test_memory_that_ends_the_walls_is_told_as_the_cause(
+    small: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Here, "expose", lambda self, pid: None)
+    runtime = await small.create_runtime(RuntimeSpec(kernel="native", limits=LIMITS, start="fresh"))
+    caller = Caller(small, runtime.name, f"{runtime.name}/sessions/main")
+    if report(caller, "memory").enforcement != "exact":
+        pytest.skip("without a group nobody but a session is ended for memory")
+    await caller.run("None")
+    first = await caller.start(UNMAPPED)
+    behind = await caller.start("1")
+    async with asyncio.timeout(SECONDS):
+        result, waited = await first, await behind
+    assert (result.outcome, result.session_state, result.stdout) == (
+        Outcome.OUT_OF_MEMORY, SessionState.GONE, "so far\n",
+    )  # fmt: skip
+    reason, metadata = figures(result)
+    assert (reason, metadata["limitBytes"]) == (EndReason.MEMORY, str(MEMORY))
+    assert int(metadata["peakBytes"]) >= MEMORY * 9 // 10
+    assert waited.outcome is Outcome.NEVER_STARTED
+    assert waited.execution_error is not None
+    assert "memory limit" in waited.execution_error.value
+    await until(lambda: runtime.name not in [each.name for each in small.list_runtimes()])
 
 
 @pytest.mark.leaves("the kernel that comes in the place of one that ended")

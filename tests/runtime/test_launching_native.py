@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,16 @@ import pytest
 from cellhouse import House
 from cellhouse.environments import find_environment
 from cellhouse.model import (
+    MIB,
     ExecuteCodeRequest,
     ExecuteCodeResult,
     FailedPrecondition,
     Outcome,
     Runtime,
+    RuntimeLimits,
     RuntimeSpec,
 )
-from cellhouse.runtime import Settings, native
+from cellhouse.runtime import Settings, native, nursery as nursery_module
 from cellhouse.runtime.native import NativeLauncher
 from tests.runtime.support import until, within
 
@@ -49,6 +50,16 @@ def launcher(house: House, runtime: Runtime) -> NativeLauncher:
     made = house._runtimes.hosts[str(runtime.name).removeprefix("runtimes/")]._native  # type: ignore[attr-defined]
     assert isinstance(made, NativeLauncher)
     return made
+
+
+def importing(house: House, runtime: Runtime, module: str, code: str) -> None:
+    """Have the zygotes of a runtime import this module too."""
+    nursery = launcher(house, runtime)._nursery
+    assert nursery is not None
+    content = house.state_dir / "runtimes" / str(runtime.name).removeprefix("runtimes/") / "content"
+    (content / f"{module}.py").write_text(code)
+    nursery._env = {**nursery._env, "PYTHONPATH": "/content"}
+    nursery._preload.append(module)
 
 
 def landlock(runtime: Runtime) -> tuple[str, str]:
@@ -146,13 +157,55 @@ async def test_a_zygote_that_hangs_costs_nobody_a_session(
     nursery = launcher(house, runtime)._nursery
     assert nursery is not None
     nursery._wanted = 0
+    importing(house, runtime, "hangs", "import signal; signal.pause()")
     nursery.begin()
-    await until(lambda: nursery.ready)
-    assert nursery._zygote is not None
-    assert nursery._zygote._process is not None
-    nursery._zygote._process.signal(signal.SIGSTOP)
+    await until(lambda: nursery._zygote is not None and nursery._zygote._importing == "hangs")
     monkeypatch.setattr("cellhouse.runtime.zygote.FORK_SECONDS", 0.1)
     assert (await ask(house, f"{runtime.name}/sessions/s"))["command"].endswith("kernel.py")
+
+
+async def test_a_zygote_that_takes_all_memory_is_replaced_and_disturbs_nobody(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(nursery_module._logger, "warning", lambda text, **more: told.append(more["error"]))
+    runtime = await house.create_runtime(RuntimeSpec(kernel="native", limits=RuntimeLimits(memory=192 * MIB)))
+    if next(each for each in runtime.limits or () if each.name == "memory").enforcement != "exact":
+        pytest.skip("without a group there is nobody who ends it at once")
+    nursery = launcher(house, runtime)._nursery
+    assert nursery is not None
+    nursery.put_off()
+    name = f"{runtime.name}/sessions/first"
+    assert (await ask(house, name))["command"].endswith("kernel.py")
+    await run(house, name, "kept = 1; import os")
+    nursery.put_off()
+    importing(house, runtime, "hog", "x = bytearray(1 << 30)")
+    nursery.begin()
+    await until(lambda: told)
+    assert "while it imported hog" in told[0]
+    assert told[0].endswith(f"; it was ended by the runtime's memory limit of {192 * MIB}")
+    await until(lambda: nursery.ready and nursery._zygote is not None and nursery._zygote.settled.is_set())
+    # Without what it died of; and sessions come from it.
+    assert nursery._preload == ["wave"]
+    found = await ask(house, f"{runtime.name}/sessions/second")
+    assert (found["command"].endswith("zygote.py"), found["modules"]) == (True, True)
+    kept = await run(house, name, "kept")
+    assert (kept.outcome, kept.result, kept.notices) == (Outcome.OK, "1", None)
+    assert len(told) == 1
+
+
+async def test_a_session_that_stops_itself_goes_on(house: House) -> None:
+    runtime = await house.create_runtime(RuntimeSpec(kernel="native"))
+    nursery = launcher(house, runtime)._nursery
+    assert nursery is not None
+    for session, begin in (("fresh", nursery.put_off), ("forked", nursery.begin)):
+        begin()
+        name = f"{runtime.name}/sessions/{session}"
+        assert session == "fresh" or (await ask(house, name))["command"].endswith("zygote.py")
+        result = await run(
+            house, name, "import os, signal; os.kill(os.getpid(), signal.SIGSTOP); print('on')"
+        )
+        assert (result.outcome, result.stdout) == (Outcome.OK, "on\n")
 
 
 async def test_without_landlock_sessions_are_fresh_and_that_is_told(

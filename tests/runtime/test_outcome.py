@@ -1,7 +1,7 @@
 """How an end is decided: a row for each way in which an execution can end (contract, section 3)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -256,6 +256,23 @@ ROWS = [
         "memory, with nothing measured", killed_by_limit(LimitHit("memory", 100)), Outcome.OUT_OF_MEMORY, RESET,
         reason=EndReason.MEMORY, error="OutOfMemory", metadata={"limitBytes": "100"},
     ),
+    *(
+        Row(
+            f"memory that ended the walls, {what}",
+            End(None, False, died=Died(None, number, limit_hit=LimitHit("memory", 100, 120, walls=True))),
+            Outcome.OUT_OF_MEMORY, SessionState.GONE, reason=EndReason.MEMORY, error="OutOfMemory", asked=done,
+            metadata={"limitBytes": "100", "peakBytes": "120"},
+        )
+        for what, number, done in (
+            ("before anybody knew", None, asked()), ("with a signal", 9, asked()),
+            ("as the runtime knew already", None, asked(ending=Ending.RUNTIME_LOST, ending_text="it went away")),
+        )
+    ),
+    Row(
+        "deleted while memory ended the walls", killed_by_limit(LimitHit("memory", 100, walls=True)),
+        Outcome.SESSION_DELETED, SessionState.GONE, reason=EndReason.SESSION_DELETED, error="SessionDeleted",
+        asked=asked(ending=Ending.DELETE_SESSION),
+    ),
     Row(
         "processes", killed_by_limit(LimitHit("processes", 16, 17)), Outcome.RESOURCE_KILLED, RESET,
         reason=EndReason.PROCESSES, error="ResourceKilled", metadata={"limitProcesses": "16", "peakProcesses": "17"},
@@ -341,7 +358,13 @@ def test_every_outcome_of_the_contract_has_a_row() -> None:
 
 
 @pytest.mark.parametrize(
-    "hit", [MEMORY, LimitHit("processes", 16, 17), LimitHit("content", 100, 200, "hidden")]
+    "hit",
+    [
+        MEMORY,
+        LimitHit("processes", 16, 17),
+        LimitHit("content", 100, 200, "hidden"),
+        replace(MEMORY, walls=True),
+    ],
 )
 def test_the_limit_that_ended_it_is_told_with_its_figures(hit: LimitHit) -> None:
     error = decide(killed_by_limit(hit), asked(), first_error=None, shown=False, python=True).error

@@ -173,8 +173,9 @@ class Nursery:
                 self._current.set_result(zygote)
             self._run(self._fill(zygote))
             await zygote.ended.wait()
-            failure = zygote.failure()
             self._current = asyncio.get_running_loop().create_future()
+            await zygote.buried()
+            failure = zygote.failure()
             if not self._goes_on(failure):
                 return
 

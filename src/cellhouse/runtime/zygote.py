@@ -117,6 +117,15 @@ class Zygote:
             # One that is stuck goes with the walls.
             await asyncio.wait([self._process.exited], timeout=FORK_SECONDS)
 
+    async def buried(self) -> None:
+        """Wait until a zygote that can fork no more has ended, for what is known of its end; not for long."""
+        if self._process is None:
+            return
+        await asyncio.wait([self._process.exited], timeout=FORK_SECONDS)
+        hit = self._process.exited.result().limit_hit if self._process.exited.done() else None
+        if hit is not None:
+            self._why += f"; it was ended by the runtime's {hit.name} limit of {hit.limit}"
+
     def failure(self) -> ZygoteFailed:
         """Why it can fork no more."""
         return ZygoteFailed(self._why, module=self._importing)
