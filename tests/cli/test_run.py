@@ -56,6 +56,24 @@ def test_exit_status(cli: Cli, code: str, status: int, outcome: str) -> None:
     assert _result(done).outcome == outcome
 
 
+@pytest.mark.parametrize(
+    ("code", "status", "said"),
+    [
+        ("import sys; sys.exit(0)", 0, "ended itself with sys.exit(0), which is no failure"),
+        ("import sys; sys.exit()", 0, "ended itself with sys.exit(), which is no failure"),
+        ("import sys; sys.exit(3)", 1, "ended itself with sys.exit(3), which is a failure"),
+    ],
+)
+def test_an_exit_of_the_code_is_told_for_what_it_is(cli: Cli, code: str, status: int, said: str) -> None:
+    done = cli("run", "-c", code)
+    assert done.returncode == status
+    errors = done.stderr.decode()
+    assert said in errors
+    last = errors.splitlines()[-1]
+    assert last.startswith("sys.exit(" if status == 0 else "ERROR")
+    assert ("SystemExit" in done.stdout.decode()) is (status != 0)
+
+
 def test_timeout_ends_the_code_and_keeps_what_it_printed(cli: Cli) -> None:
     done = cli("run", "--json", "--timeout", "1", "-c", "print('before')\nwhile True: pass")
     assert done.returncode == 3
@@ -81,6 +99,9 @@ def test_code_from_a_file_and_from_standard_input(cli: Cli) -> None:
         (["run", "-c", "1", "--timeout", "nan"], "executionTimeout"),
         (["run", "-c", "1", "--timeout", "soon"], "timeout"),
         (["run", "--frobnicate"], "frobnicate"),
+        (["run", "file.py", "a", "b"], "behind --"),
+        (["run", "--", "file.py"], "exactly one of"),
+        (["--log", "loud", "run", "-c", "1"], "debug, info, warning, error"),
     ],
 )
 def test_usage_errors_exit_with_2_and_name_the_thing(cli: Cli, args: list[str], said: str) -> None:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from cellhouse.cli.limits import SIZES, in_units
 from cellhouse.cli.show import size_text, tame
+from cellhouse.cli.signals import Signals
 from cellhouse.doctor import (
     DoctorReport,
     LayerReport,
@@ -25,6 +26,7 @@ from cellhouse.doctor import (
 OK, PROBLEMS, OTHER = 0, 1, 3
 WIDTH = 110
 """Columns where standard output is no terminal."""
+FIRST_CHARS = 100
 _STYLES = {
     LayerStatus.IN_FORCE: "green",
     LayerStatus.ABSENT: "yellow",
@@ -44,7 +46,7 @@ def doctor(
     stand (the problems are listed, each with what would help), 2 usage, 3 the examination itself failed.
     """
     try:
-        report = asyncio.run(examine())
+        report = asyncio.run(_examined())
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(
@@ -63,6 +65,18 @@ def doctor(
         console.print(Group(*_shown(report)))
     sys.stdout.flush()
     raise typer.Exit(OK if report.ok else PROBLEMS)
+
+
+async def _examined() -> DoctorReport:
+    """What was put up for it is taken down also where a signal ends it: the exit status says which."""
+    with Signals() as signals:
+        try:
+            return await examine()
+        except asyncio.CancelledError:
+            if signals.received is None:
+                raise
+            typer.echo(f"cellhouse doctor: ended by {signals.received.name} before it was through", err=True)
+            raise typer.Exit(128 + signals.received) from None
 
 
 def _shown(report: DoctorReport) -> list[RenderableType]:
@@ -123,9 +137,9 @@ def _layer(layer: LayerReport) -> Text:
 def _limit(limit: LimitProbeReport) -> Text:
     value = in_units(int(limit.value)) if limit.name in SIZES else f"{limit.value:g}"
     told = {
-        LayerStatus.IN_FORCE: f"held at {value}, {limit.detail}",
+        LayerStatus.IN_FORCE: f"held at {value}, {_first(limit.detail)}",
         LayerStatus.OPEN: f"claimed, and yet code could {limit.probe.tried if limit.probe else ''} ({value})",
-        LayerStatus.ABSENT: f"{limit.detail}",
+        LayerStatus.ABSENT: _first(limit.detail),
         LayerStatus.NOT_SHOWN: f"not shown: {limit.probe.detail if limit.probe else limit.detail}",
     }[limit.status]
     return _text(told + (f". To have it exact: {limit.remedy}" if limit.remedy else ""))
@@ -139,7 +153,7 @@ def _machine(report: DoctorReport) -> Table:
     namespaces = machine.user_namespaces
     remedy = f". {namespaces.remedy}" if namespaces.remedy else ""
     table.add_row(_text("user namespaces"), _text(f"{namespaces.detail}{remedy}"))
-    why = f" ({groups.detail})" if groups.detail else ""
+    why = f" ({_first(groups.detail)})" if groups.detail else ""
     table.add_row(_text("cgroups"), _text(f"{groups.version}; groups {can}{why}"))
     table.add_row(_text("Landlock"), _text(f"ABI {machine.landlock_abi}" if machine.landlock_abi else "none"))
     for environment in report.environments:
@@ -172,6 +186,13 @@ def _table(*, middle: bool = True) -> Table:
         table.add_column(no_wrap=True, min_width=8)
     table.add_column(overflow="fold")
     return table
+
+
+def _first(text: str | None) -> str:
+    """The first part of a long reason; --json has it all."""
+    part, _, rest = (text or "").partition(";")
+    cut = part if len(part) <= FIRST_CHARS else f"{part[:FIRST_CHARS]}…"
+    return f"{cut}; …" if rest and cut == part else cut
 
 
 def _text(text: str, style: str = "") -> Text:

@@ -84,11 +84,13 @@ class Show:
         if result.outcome not in (Outcome.OK, Outcome.ERROR):
             error = result.execution_error
             self._remark(f"{result.outcome}: {(error.value or error.name) if error else ''}", "bold red")
-        if (ending := exit_text(result)) is not None:
-            self._remark(ending, "bold")
+        ending = exit_text(result)
+        if ending is not None:
+            self._remark(ending[1], "bold")
         seconds = result.usage.wall_seconds if result.usage else None
         took = f" in {seconds:.2f} s" if seconds is not None else ""
-        self._remark(f"{result.outcome}{took}; {result.execution} in {state_dir}", "dim")
+        end = ending[0] if ending is not None else result.outcome
+        self._remark(f"{end}{took}; {result.execution} in {state_dir}", "dim")
 
     def _text(self, name: str, text: str) -> None:
         file = self._out if name == "stdout" else self._err
@@ -126,14 +128,21 @@ def is_successful_exit(name: str, value: str) -> bool:
     return name == "SystemExit" and value in ("", "0", "None", "False")
 
 
-def exit_text(result: ExecuteCodeResult) -> str | None:
-    """What a person is told of code that ended itself by SystemExit; None where it did not."""
+def exit_text(result: ExecuteCodeResult) -> tuple[str, str] | None:
+    """What a person is told of code that ended itself by SystemExit, in a word and in a sentence; None where it did not.
+
+    On record that is an ERROR (the session lives on), also where the code meant to say that all is well.
+    """
     error = result.execution_error
     if result.outcome is not Outcome.ERROR or error is None or error.name != "SystemExit":
         return None
+    call = f"sys.exit({error.value[:200]})"
     if is_successful_exit(error.name, error.value):
-        return f"the code ended itself with sys.exit({error.value}), which is no failure: SystemExit is an ERROR on record"
-    return f"the code ended itself with a failing sys.exit: {error.value[:200]}"
+        return (
+            call,
+            f"the code ended itself with {call}, which is no failure; on record it is an ERROR, as every SystemExit",
+        )
+    return f"{result.outcome}", f"the code ended itself with {call}, which is a failure"
 
 
 def tame(text: str) -> tuple[str, str]:

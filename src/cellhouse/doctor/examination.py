@@ -103,7 +103,7 @@ async def _examine(patient: Patient, found: Sequence[Level], bench: Bench, state
                     sessions.create_task(level.examine_sessions(house))
         except (CellhouseError, OSError) as error:
             for level in found:
-                level.sessions = no_sessions(f"no house could be opened: {error}")
+                level.sessions = no_sessions(f"the house for them failed: {error}")
 
 
 def _reports(found: Sequence[Level], bench: Bench | None) -> tuple[LevelReport, ...]:

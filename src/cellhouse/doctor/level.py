@@ -96,7 +96,10 @@ class Level:
 
     async def examine_sessions(self, house: House) -> None:
         """Have two sessions of a runtime of this level tell what they can reach of each other."""
-        self.sessions = await siblings.examine_sessions(house, self.name)
+        try:
+            self.sessions = await siblings.examine_sessions(house, self.name)
+        except Exception as error:  # as above
+            self.sessions = no_sessions(f"their examination failed: {type(error).__name__}: {error}")
 
     def report(self, unwalled: Callable[[str], Told], sessions: Sessions) -> LevelReport:
         """What may be said. The counter-proofs: what each probe said without walls, and the sessions at level none."""
