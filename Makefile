@@ -10,7 +10,7 @@ VERSIONS_ARGS ?=
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test test-slow test-cases test-versions test-walls bench lint format lock clean
+.PHONY: help setup setup-dev setup-bench run test test-slow test-cases test-versions test-walls bench load soak lint format lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,8 +39,17 @@ test-versions: setup-dev ## the native kernel in every Python here, 3.9 to 3.14,
 test-walls: setup-dev ## attacks: each fails inside the walls, as root-launched and as a plain user, and succeeds without them
 	$(PYTEST) tests/attacks $(PYTEST_ARGS)
 
-bench: setup-dev ## measurements: ratios against raw ipykernel, in one interleaved run
+setup-bench: ## setup-dev, and the server that the service is measured beside
+	@PYTHON="$(PYTHON)" scripts/setup --bench
+
+bench: setup-bench ## measurements: ratios against raw ipykernel and jupyter_server, in one interleaved run
 	$(PY) -m bench $(BENCH_ARGS)
+
+load: setup-bench ## the service under load: 50 sessions, 1,000 subscribers, 50 runtimes at once; nothing may be left
+	$(PY) -m bench.load $(BENCH_ARGS)
+
+soak: setup-dev ## 10,000 executions and 200 runtimes, one after the other; nothing may grow (about half an hour)
+	$(PY) -m bench.soak $(BENCH_ARGS)
 
 lint: setup-dev ## ruff, mypy --strict, the floors
 	$(PY) -m ruff check
