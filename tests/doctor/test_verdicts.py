@@ -2,10 +2,10 @@
 
 import pytest
 
-from cellhouse.doctor.programs import LIMIT_PROBES, PROBES, Probe
+from cellhouse.doctor.programs import LIMIT_PROBES, PROBES, Probe, source
 from cellhouse.doctor.report import LayerStatus, ProbeOutcome, ProbeReport
-from cellhouse.doctor.running import Answer, NoAnswer
-from cellhouse.doctor.verdicts import Told, of_layer, of_limit, of_limits_layer, weigh
+from cellhouse.doctor.running import Answer, NoAnswer, Told
+from cellhouse.doctor.verdicts import of_layer, of_limit, of_limits_layer, weigh
 from cellhouse.model import Enforcement, IsolationLayer, LimitHit, LimitReport
 from cellhouse.sandbox import ABSENT, IN_FORCE, LAYERS
 
@@ -130,6 +130,6 @@ def test_each_layer_but_those_with_ways_of_their_own_has_a_program_and_each_prog
     probes = [*PROBES, *LIMIT_PROBES.values()]
     assert len({probe.name for probe in probes}) == len(probes)
     for probe in probes:
-        compile(probe.source, probe.name, "exec")
+        compile(source(probe), probe.name, "exec")
         assert probe.refused
         assert not probe.holds("reached")

@@ -7,16 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
-from cellhouse.doctor.programs import LIMIT_PROBES, PROBES, Probe, source
-from cellhouse.doctor.running import Answer, NoAnswer, ask, read_line, spawned
-from cellhouse.doctor.verdicts import Told
+from cellhouse.doctor.programs import LIMIT_PROBES, PROBES, Probe
+from cellhouse.doctor.running import Answer, NoAnswer, Told, ask, ask_all, read_line, spawned
 from cellhouse.environments import Environment
 from cellhouse.model import CellhouseError, LimitName, WallLimits
 from cellhouse.model.limits import MIB
 from cellhouse.runtime import sandbox_spec
 from cellhouse.sandbox import Sandbox, SandboxSpec, create_sandbox
 
-PROBE_SECONDS: Final = 4.0
+PROBE_SECONDS: Final = 4
 PATIENCE_SECONDS: Final = 2.5
 """How long a program waits for a watcher that looks four times a second."""
 
@@ -30,11 +29,14 @@ ORDER: Final[tuple[LimitName, ...]] = ("openFiles", "fileSize", "content", "proc
 CPU_TRIES: Final = 3
 """On a machine that is busy with other things, what is not limited may get little too."""
 
-USER_NAMESPACE: Final = """
-checked(LIBC.unshare(0x10000000 | 0x04000000))
-checked(LIBC.sethostname(b'probe', 5))
-"""
-_WAIT: Final = source("print('up', flush=True)\ntime.sleep(60)")
+USER_NAMESPACE: Final = Probe(
+    "user",
+    "walls-of-its-own",
+    "make a user namespace and be root in it",
+    "checked(LIBC.unshare(0x10000000 | 0x04000000)); checked(LIBC.sethostname(b'probe', 5))",
+    ("EPERM",),
+)
+_WAIT: Final = "import time; print('up', flush=True); time.sleep(60)"
 
 SandboxMaker = Callable[[str, SandboxSpec], Sandbox]
 
@@ -52,6 +54,7 @@ class Bench:
     ) -> None:
         """`args` are what stands on the host: see `targets.standing`."""
         self._environment, self._directory, self._make = environment, directory, make
+        self._python = str(environment.python)
         self._args = {**args, "other": ""}
         self._stack = contextlib.AsyncExitStack()
         self._outside: Sandbox | NoAnswer = NoAnswer("a sandbox without walls was not started")
@@ -80,11 +83,10 @@ class Bench:
         other = outside.content / "of-another"
         other.write_text("another's", encoding="ascii")
         self._args["other"] = str(other)
-        for probe in PROBES:
-            self._unwalled[probe.name] = await self.told(outside, probe)
+        self._unwalled = await self.tell_all(outside)
         for name in ORDER:
             self._unwalled[name] = await self.told(outside, LIMIT_PROBES[name], **_limited(name, 0.0))
-        self.user_namespaces = await self._answer(outside, source(USER_NAMESPACE))
+        self.user_namespaces = self._unwalled.pop(USER_NAMESPACE.name)
 
     @contextlib.asynccontextmanager
     async def sandbox(self, level: str, name: str, limits: WallLimits | None) -> AsyncIterator[Sandbox]:
@@ -97,9 +99,18 @@ class Bench:
         finally:
             await made.close()
 
+    async def tell_all(self, sandbox: Sandbox) -> dict[str, Told]:
+        """What each of `PROBES` says in a sandbox, and `USER_NAMESPACE`."""
+        probes = (*PROBES, USER_NAMESPACE)
+        return await ask_all(sandbox, self._python, probes, self._given(sandbox), seconds=PROBE_SECONDS)
+
     async def told(self, sandbox: Sandbox, probe: Probe, **args: Any) -> Told:
-        """What a probe says in a sandbox."""
-        return await self._answer(sandbox, probe.source, **args)
+        """What one probe says in a sandbox."""
+        given = {**self._given(sandbox), **args}
+        return await ask(sandbox, self._python, probe, given, seconds=PROBE_SECONDS)
+
+    def _given(self, sandbox: Sandbox) -> dict[str, Any]:
+        return {**self._args, "content": sandbox.inside_path(sandbox.content)}
 
     def unwalled(self, name: str) -> Told:
         """What the probe of this name has said without walls."""
@@ -129,7 +140,7 @@ class Bench:
         try:
             async with (
                 asyncio.timeout(PROBE_SECONDS),
-                spawned(sandbox, str(self._environment.python), _WAIT, self._args) as process,
+                spawned(sandbox, self._python, _WAIT, self._args) as process,
             ):
                 await read_line(process.stdout_fd)
                 return _uid_of(process.pid)
@@ -137,13 +148,6 @@ class Bench:
             raise NoAnswer(f"it was not there after {PROBE_SECONDS:g} s") from None
         except OSError as error:
             raise NoAnswer(f"its number on the host can't be read: {error}") from None
-
-    async def _answer(self, sandbox: Sandbox, program: str, **args: Any) -> Told:
-        given = {**self._args, "content": sandbox.inside_path(sandbox.content), **args}
-        try:
-            return await ask(sandbox, str(self._environment.python), program, given, seconds=PROBE_SECONDS)
-        except NoAnswer as error:
-            return error
 
 
 _NOT_TRIED: Final = NoAnswer("it was not tried without walls")

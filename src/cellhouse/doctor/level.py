@@ -19,9 +19,9 @@ from cellhouse.doctor.report import (
     ProbeReport,
     SessionsReport,
 )
-from cellhouse.doctor.running import NoAnswer
+from cellhouse.doctor.running import NoAnswer, Told
 from cellhouse.doctor.sessions import Sessions
-from cellhouse.doctor.verdicts import Told, of_layer, of_limit, of_limits_layer, weigh
+from cellhouse.doctor.verdicts import of_layer, of_limit, of_limits_layer, weigh
 from cellhouse.house import House
 from cellhouse.model import CellhouseError, Enforcement, IsolationLayer, LimitName, LimitReport
 from cellhouse.sandbox import LAYERS, Sandbox
@@ -76,8 +76,7 @@ class Level:
         return walls
 
     async def _try(self, stack: contextlib.AsyncExitStack, bench: Bench, walls: Sandbox) -> None:
-        for probe in PROBES:
-            self.inside[probe.name] = await bench.told(walls, probe)
+        self.inside = await bench.tell_all(walls)
         watched = {each.name for each in self.held if each.enforcement is Enforcement.WATCHED}
         for name in ORDER:
             self.limited[name] = await bench.limit_told(walls, name, watched=name in watched)

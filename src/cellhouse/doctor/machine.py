@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from cellhouse.doctor.report import CgroupReport, FindingReport, MachineReport
-from cellhouse.doctor.running import Answer
-from cellhouse.doctor.verdicts import Told
+from cellhouse.doctor.running import Answer, Told
 from cellhouse.model import FailedPrecondition
 from cellhouse.sandbox import landlock_abi
 from cellhouse.sandbox.bwrap import INSTALL, find_bwrap, remedy_for

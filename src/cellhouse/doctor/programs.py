@@ -12,7 +12,7 @@ from cellhouse.model import LimitName
 REACHED: Final = "reached"
 MISSED: Final = "missed: "
 
-_PRELUDE: Final = """
+_PRELUDE: Final = """\
 import ctypes, errno, json, os, signal, socket, sys, time
 
 ARGS = json.loads(os.environ["CELLHOUSE_PROBE"])
@@ -34,20 +34,33 @@ def missed(text):
     raise Missed(text)
 
 
-def probe():
-    PROGRAM
+def answer(probe):
+    try:
+        probe()
+    except OSError as error:
+        return errno.errorcode.get(error.errno, str(error))
+    except MemoryError:
+        return "ENOMEM"
+    except Missed as error:
+        return "missed: %s" % error
+    return "reached"
 
 
-try:
-    probe()
-    said = "reached"
-except OSError as error:
-    said = errno.errorcode.get(error.errno, str(error))
-except MemoryError:
-    said = "ENOMEM"
-except Missed as error:
-    said = "missed: %s" % error
-print(json.dumps(said), flush=True)
+def tell(name, said):
+    print(json.dumps([name, said]), flush=True)
+
+
+def apart(name, probe):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(ARGS["seconds"])
+        try:
+            tell(name, answer(probe))
+        finally:
+            os._exit(0)
+    ended = os.waitpid(child, 0)[1]
+    if os.WIFSIGNALED(ended):
+        tell(name, signal.Signals(os.WTERMSIG(ended)).name)
 """
 
 
@@ -61,17 +74,21 @@ class Probe:
     program: str
     refused: tuple[str, ...]
 
-    @property
-    def source(self) -> str:
-        return source(self.program)
-
     def holds(self, answer: str) -> bool:
         return any(answer.startswith(each) if each.endswith(":") else answer == each for each in self.refused)
 
 
-def source(program: str) -> str:
-    """The program with what it needs around it, for `python -c`."""
-    return _PRELUDE.replace("PROGRAM", "\n    ".join(program.strip("\n").splitlines()))
+def source(*probes: Probe, apart: bool = False) -> str:
+    """The probes with what they need around them, for `python -c`; each prints a JSON list of its name and its answer.
+
+    `apart` gives each a process of its own, with `ARGS["seconds"]` for it: what one of them does, others don't feel.
+    """
+    parts = [_PRELUDE]
+    for number, probe in enumerate(probes):
+        body = "\n    ".join(probe.program.strip("\n").splitlines())
+        call = "apart({0!r}, {1})" if apart else "tell({0!r}, answer({1}))"
+        parts.append(f"def probe_{number}():\n    {body}\n\n\n" + call.format(probe.name, f"probe_{number}"))
+    return "\n\n".join(parts)
 
 
 PROBES: Final = (

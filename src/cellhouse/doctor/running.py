@@ -1,18 +1,18 @@
-"""Runs one program inside a sandbox to its answer, within a time and within bounds: what it says is hostile."""
+"""Runs programs inside a sandbox to their answers, within a time and within bounds: what they say is hostile."""
 
 import asyncio
 import contextlib
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cellhouse.doctor.programs import REACHED
+from cellhouse.doctor.programs import REACHED, Probe, source
 from cellhouse.model import LimitHit
 from cellhouse.model.wire import plain_text
-from cellhouse.sandbox import Sandbox, SandboxGone, SandboxProcess, SpawnFailed
+from cellhouse.sandbox import ProcessExit, Sandbox, SandboxGone, SandboxProcess, SpawnFailed
 
 VARIABLE: Final = "CELLHOUSE_PROBE"
 OUTPUT_BYTES: Final = 65_536
@@ -34,6 +34,9 @@ class Answer:
     @property
     def reached(self) -> bool:
         return self.text == REACHED
+
+
+Told = Answer | NoAnswer
 
 
 @contextlib.asynccontextmanager
@@ -59,36 +62,74 @@ async def spawned(
 
 
 async def ask(
-    sandbox: Sandbox, python: str, source: str, args: Mapping[str, Any], *, seconds: float
-) -> Answer:
-    """Run the program to its end. NoAnswer where it says nothing, or nothing within the time."""
+    sandbox: Sandbox, python: str, probe: Probe, args: Mapping[str, Any], *, seconds: float
+) -> Told:
+    """Run one probe to its end: its answer, or why there is none."""
     try:
-        async with asyncio.timeout(seconds), spawned(sandbox, python, source, args) as process:
+        out, how = await _run(sandbox, python, source(probe), args, seconds)
+        if how.limit_hit is not None:
+            return Answer("SIGKILL", how.limit_hit)
+        if how.signal is not None:
+            return Answer(_signal_name(how.signal))
+        return _answers(out)[probe.name]
+    except KeyError:
+        return NoAnswer("it came to no answer")
+    except NoAnswer as error:
+        return error
+
+
+async def ask_all(
+    sandbox: Sandbox, python: str, probes: Sequence[Probe], args: Mapping[str, Any], *, seconds: int
+) -> dict[str, Told]:
+    """Run probes one after the other, each in a process of its own; their answers by their names.
+
+    `seconds` is the time for each, and for all of them together twice as much.
+    """
+    try:
+        program = source(*probes, apart=True)
+        out, _ = await _run(sandbox, python, program, {**args, "seconds": seconds}, 2.0 * seconds)
+        told = _answers(out)
+    except NoAnswer as error:
+        return dict.fromkeys((probe.name for probe in probes), error)
+    return {probe.name: told.get(probe.name, NoAnswer("it came to no answer")) for probe in probes}
+
+
+async def _run(
+    sandbox: Sandbox, python: str, program: str, args: Mapping[str, Any], seconds: float
+) -> tuple[str, ProcessExit]:
+    """What a program has printed, and how it ended. NoAnswer where it was not through within the time, or failed."""
+    try:
+        async with asyncio.timeout(seconds), spawned(sandbox, python, program, args) as process:
             out, err, how = await asyncio.gather(
                 read_to_end(process.stdout_fd), read_to_end(process.stderr_fd), process.wait()
             )
     except TimeoutError:
         raise NoAnswer(f"it was not through after {seconds:g} s") from None
-    if how.limit_hit is not None:
-        return Answer("SIGKILL", how.limit_hit)
-    if how.signal is not None:
-        return Answer(_signal_name(how.signal))
-    try:
-        return answered(out.decode("utf-8", "replace"))
-    except NoAnswer as error:
+    if how.exit_status:
         last = (err.decode("utf-8", "replace").strip().splitlines() or ["nothing"])[-1]
-        raise NoAnswer(f"{error}: it ended with status {how.exit_status} and said {_short(last)}") from None
+        raise NoAnswer(f"it ended with status {how.exit_status} and said {_short(last)}")
+    return out.decode("utf-8", "replace"), how
 
 
-def answered(out: str) -> Answer:
-    """The answer on the last line that a program has printed. NoAnswer where there is none."""
-    try:
-        said = json.loads(out.splitlines()[-1])
-    except (IndexError, ValueError, RecursionError):
-        said = None
-    if not isinstance(said, str):
+def answered(out: str, probe: Probe) -> Answer:
+    """The answer of a probe in what was printed. NoAnswer where there is none."""
+    told = _answers(out).get(probe.name)
+    if told is None:
         raise NoAnswer("it came to no answer")
-    return Answer(_short(said))
+    return told
+
+
+def _answers(out: str) -> dict[str, Answer]:
+    """All answers in what was printed; whatever else stands there is nobody's."""
+    found = {}
+    for line in out.splitlines():
+        try:
+            said = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(said, list) and len(said) == 2 and all(isinstance(each, str) for each in said):
+            found[said[0]] = Answer(_short(said[1]))
+    return found
 
 
 async def read_line(descriptor: int) -> bytes:

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cellhouse.doctor.programs import Probe
+from cellhouse.doctor.programs import Probe, source
 from cellhouse.doctor.report import SessionsReport
-from cellhouse.doctor.running import VARIABLE, NoAnswer, answered
-from cellhouse.doctor.verdicts import Told
+from cellhouse.doctor.running import VARIABLE, NoAnswer, Told, answered
 from cellhouse.environments import NATIVE_KERNEL
 from cellhouse.house import House
 from cellhouse.model import (
@@ -107,13 +106,13 @@ async def _run(house: House, session: str, code: str) -> ExecuteCodeResult:
 async def _told(house: House, session: str, probe: Probe, args: Mapping[str, Any]) -> Told:
     value = json.dumps(dict(args))
     try:
-        result = await _run(house, session, ARGUMENTS.format(name=VARIABLE, value=value) + probe.source)
+        result = await _run(house, session, ARGUMENTS.format(name=VARIABLE, value=value) + source(probe))
     except DeadlineExceeded as error:
         return NoAnswer(error.message)
     if result.outcome is not Outcome.OK:
         return NoAnswer(_why(result))
     try:
-        return answered(result.stdout)
+        return answered(result.stdout, probe)
     except NoAnswer as error:
         return error
 
@@ -125,10 +124,10 @@ def _why(result: ExecuteCodeResult) -> str:
 
 def _start_told(start: str, kernel: str | None) -> tuple[str, str | None]:
     if start == "zygote":
-        return "forked from a process that has imported the usual libraries", None
+        return "forked from a zygote", None
     if kernel != NATIVE_KERNEL:
         return f"started fresh: kernel {kernel!r} can't be forked", NATIVE_REMEDY
     if (abi := landlock_abi()) < LANDLOCK_LEAST_ABI:
         why = f"this kernel has no Landlock scopes (ABI {LANDLOCK_LEAST_ABI}, here {abi}) to keep forks apart"
         return f"started fresh: {why}", "use Linux 6.12 or later with Landlock on"
-    return "started fresh, though a zygote was to be had: it failed", None
+    return "started fresh, though there was to be a zygote: none could be forked from", None

@@ -10,11 +10,9 @@ from cellhouse.doctor.report import (
     ProbeOutcome,
     ProbeReport,
 )
-from cellhouse.doctor.running import Answer, NoAnswer
+from cellhouse.doctor.running import Answer, NoAnswer, Told
 from cellhouse.model import Enforcement, IsolationLayer, LimitReport
 from cellhouse.sandbox import IN_FORCE
-
-Told = Answer | NoAnswer
 
 
 def weigh(probe: Probe, inside: Told, unwalled: Told) -> ProbeReport:
