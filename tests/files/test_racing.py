@@ -122,7 +122,8 @@ WAYS = [read, read_one, look, create, come_in, make, unlink, scan]
 
 def often(held: HostileDir, way: Callable[[HostileDir], object]) -> tuple[int, set[str]]:
     """Until it has both worked and been refused, and many times at all; how often it worked, and the refusals."""
-    worked, refused = 0, set()
+    worked = 0
+    refused: set[str] = set()
     deadline = time.monotonic() + SECONDS
     for rounds in range(MOST_ROUNDS):
         if rounds >= ROUNDS and worked and (refused or way is scan):
