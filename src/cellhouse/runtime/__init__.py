@@ -2,13 +2,14 @@
 
 from cellhouse.runtime.handle import ExecutionHandle
 from cellhouse.runtime.host import RuntimeHost, Submitted
-from cellhouse.runtime.in_process import InProcessHost, sandbox_spec
+from cellhouse.runtime.in_process import InProcessHost
 from cellhouse.runtime.outcome import Ending
 from cellhouse.runtime.outputs import OutputData
 from cellhouse.runtime.session import Session
 from cellhouse.runtime.settings import Settings
 from cellhouse.runtime.store import RuntimeStore
 from cellhouse.runtime.transfer import ContentFile
+from cellhouse.runtime.walls import sandbox_spec
 
 __all__ = [
     "ContentFile",

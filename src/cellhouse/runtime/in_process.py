@@ -2,14 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
-from datetime import timedelta
 from pathlib import Path
 
 from cellhouse.environments import NATIVE_KERNEL, Environment
 from cellhouse.files import DiskFull, HostileDir
 from cellhouse.journal import ExecutionLog, Journal, StartRecord
 from cellhouse.model import (
-    AlreadyExists,
     CallReason,
     Clock,
     Event,
@@ -18,7 +16,6 @@ from cellhouse.model import (
     ExecutionName,
     FailedPrecondition,
     FileWritten,
-    Isolation,
     NotFound,
     ResourceExhausted,
     Runtime,
@@ -29,7 +26,6 @@ from cellhouse.model import (
     SessionName,
     TailFrame,
     Unavailable,
-    WallLimits,
     mint_id,
     mint_uid,
     rfc3339,
@@ -45,52 +41,14 @@ from cellhouse.runtime.once import code_digest, find_log, known_execution, no_en
 from cellhouse.runtime.outcome import Ending
 from cellhouse.runtime.session import Session
 from cellhouse.runtime.session_log import SessionLog
+from cellhouse.runtime.sessions import Sessions
 from cellhouse.runtime.settings import Settings
 from cellhouse.runtime.store import MARK, kill_marked
 from cellhouse.runtime.transfer import begin, receive, told_of_file
-from cellhouse.sandbox import (
-    IN_FORCE,
-    SandboxLoss,
-    SandboxSpec,
-    TmpfsSizes,
-    UidRange,
-    create_sandbox,
-    owner_of,
-    require_limits,
-)
+from cellhouse.runtime.walls import network_policy, sandbox_spec
+from cellhouse.sandbox import SandboxLoss, create_sandbox, owner_of, require_limits
 
 _logger = logger()
-
-
-def _tmpfs(memory: int) -> TmpfsSizes:
-    """What is in memory counts as memory: where all of them are full, there must be room for a kernel all the same."""
-    most = TmpfsSizes()
-    return TmpfsSizes(
-        tmp=min(most.tmp, memory * 3 // 8),
-        home=min(most.home, memory // 16),
-        shm=min(most.shm, memory // 4),
-        run=min(most.run, memory // 32),
-    )
-
-
-def sandbox_spec(
-    directory: Path, environment: Environment, limits: WallLimits, uids: UidRange | None = None
-) -> SandboxSpec:
-    """The walls of a runtime that lives in `directory` and runs the Python of `environment`."""
-    return SandboxSpec(
-        state=directory,
-        python=environment.python,
-        read_only=(environment.prefix, *environment.base_prefixes),
-        tmpfs=_tmpfs(limits.memory),
-        limits=limits,
-        uids=uids,
-    )
-
-
-def network_policy(report: Isolation) -> str:
-    """`none` where the walls leave nothing but a loopback inside, else the host's own network."""
-    walled = any(layer.name == "network" and layer.status == IN_FORCE for layer in report.layers)
-    return "none" if walled else "host"
 
 
 class InProcessHost:
@@ -123,12 +81,16 @@ class InProcessHost:
             sandbox_spec(directory, environment, self._limits, settings.uids),
         )
         self._content: HostileDir | None = None
-        self._sessions: dict[str, Session] = {}
-        self._culled: set[Session] = set()
+        self._sessions = Sessions(
+            name,
+            make=self._make_session,
+            most=settings.max_sessions,
+            idle_seconds=spec.idle_seconds or settings.session.idle_seconds,
+            clock=clock,
+        )
         self._submitting = asyncio.Lock()
         self._status = RuntimeStatus.STARTING
         self._created = rfc3339(clock.now())
-        self._used = clock.monotonic()
         self._on_gone = on_gone
         self._watch: asyncio.Task[None] | None = None
         self._over_by_itself = False
@@ -184,9 +146,9 @@ class InProcessHost:
             isolation=report if self._native is None else self._native.isolation(report),
             limits=self._sandbox.limits,
             network_policy=network_policy(report),
-            sessions=tuple(str(session.name) for session in self._sessions.values()),
+            sessions=tuple(str(session.name) for session in self._sessions),
             create_time=self._created,
-            expire_time=self._expire_time(self._last_used()),
+            expire_time=self._sessions.expire_time(self._sessions.last_used),
         )
 
     # executions
@@ -198,16 +160,18 @@ class InProcessHost:
             self._check_active()
             self._check_environment(request)
             key = SessionName.parse(request.session, "session").session if request.session else mint_id("s")
-            session = self._sessions.get(key)
+            session = self._sessions.find(key)
             made = session is None
-            session = session or self._make_session(key)
+            session = session or self._sessions.create(key)
             try:
                 session.check_room()
                 name = session.name.execution(request.execution_id or mint_id("e"))
                 log = await self._begin(name, request)
             except BaseException:
                 if made:  # nobody was told of it
-                    await self._end_session(session, Ending.DELETE_SESSION, "its first execution was refused")
+                    await self._sessions.end(
+                        session, Ending.DELETE_SESSION, "its first execution was refused"
+                    )
                 raise
             execution = Execution(name, request, log, self._clock)
             if execution.failure is not None:
@@ -268,7 +232,7 @@ class InProcessHost:
         if execution is None:
             self._log_of(name)  # a finished one is no error, an unknown one is
             return
-        self._session(name.session).cancel(execution)
+        self._sessions.get(name.session).cancel(execution)
 
     async def provide_input(self, name: ExecutionName, value: str) -> None:
         execution = self._live(name)
@@ -277,10 +241,10 @@ class InProcessHost:
             raise FailedPrecondition(
                 f"{name} has ended; it takes no input", reason=CallReason.NOT_WAITING_FOR_INPUT
             )
-        self._session(name.session).provide_input(execution, value)
+        self._sessions.get(name.session).provide_input(execution, value)
 
     def _live(self, name: ExecutionName) -> Execution | None:
-        session = self._sessions.get(name.session)
+        session = self._sessions.find(name.session)
         return session.execution_named(name) if session is not None else None
 
     def _log_of(self, name: ExecutionName) -> ExecutionLog:
@@ -288,7 +252,7 @@ class InProcessHost:
 
     def _finished(self, name: ExecutionName) -> ExecuteCodeResult:
         log = self._log_of(name)
-        session = self._sessions.get(name.session)
+        session = self._sessions.find(name.session)
         result = recorded_result(log, session.late_output(log.uid) if session is not None else None)
         if result is None and log.closed:
             raise no_end(log)
@@ -300,37 +264,23 @@ class InProcessHost:
 
     async def create_session(self, session: str | None) -> SessionDocument:
         self._check_active()
-        if session is not None and session in self._sessions:
-            raise AlreadyExists(f"{self._sessions[session].name} exists", reason=CallReason.ID_TAKEN)
-        return self._describe(self._make_session(session or mint_id("s")))
+        return self._sessions.describe(self._sessions.create(session))
 
     def get_session(self, session: str) -> SessionDocument:
-        return self._describe(self._session(session))
+        return self._sessions.describe(self._sessions.get(session))
 
     def list_sessions(self) -> list[SessionDocument]:
-        return [self._describe(session) for session in self._sessions.values()]
+        return [self._sessions.describe(session) for session in self._sessions]
 
     async def interrupt(self, session: str) -> bool:
-        return self._session(session).interrupt()
+        return self._sessions.get(session).interrupt()
 
     async def restart(self, session: str) -> None:
-        await self._session(session).restart()
+        await self._sessions.get(session).restart()
 
     async def delete_session(self, session: str) -> None:
-        await self._end_session(self._session(session), Ending.DELETE_SESSION, "the session was deleted")
-
-    async def _end_session(self, session: Session, ending: Ending, text: str) -> None:
-        await session.close(ending, text)
-        if self._sessions.get(session.name.session) is session:
-            del self._sessions[session.name.session]
-
-    def _session(self, session: str) -> Session:
         found = self._sessions.get(session)
-        if found is None:
-            raise NotFound(
-                f"there is no session {session!r} in {self._name}", reason=CallReason.NO_SUCH_SESSION
-            )
-        return found
+        await self._sessions.end(found, Ending.DELETE_SESSION, "the session was deleted")
 
     def _check_environment(self, request: ExecuteCodeRequest) -> None:
         language = self._kernel_spec.language
@@ -341,21 +291,14 @@ class InProcessHost:
                 reason=CallReason.LIMIT_UNAVAILABLE,
             )
 
-    def _make_session(self, session: str) -> Session:
-        if len(self._sessions) >= self._settings.max_sessions:
-            raise ResourceExhausted(
-                f"{self._name} has {self._settings.max_sessions} sessions, which is the limit (max_sessions); delete one",
-                reason=CallReason.QUOTA_EXCEEDED,
-                limit="max_sessions",
-            )
+    def _make_session(self, name: SessionName) -> Session:
         assert self._launcher is not None
         assert self._content is not None
-        name = self._name.session(session)
-        made = Session(
+        return Session(
             name,
             make_kernel=self._launcher,
             content=self._content,
-            session_log=SessionLog(self._session_logs / f"{session}.jsonl", self._clock),
+            session_log=SessionLog(self._session_logs / f"{name.session}.jsonl", self._clock),
             limits=self._settings.session,
             capture=self._settings.capture,
             clock=self._clock,
@@ -363,8 +306,6 @@ class InProcessHost:
             language=self._kernel_spec.language,
             fresh_because=self._earlier(name),
         )
-        self._sessions[session] = made
-        return made
 
     def _earlier(self, name: SessionName) -> str:
         """Why a session with this name is not what its caller may take it for; empty where it is new."""
@@ -372,17 +313,11 @@ class InProcessHost:
             return "an earlier session of this name has ended"
         return ""
 
-    def _describe(self, session: Session) -> SessionDocument:
-        used = self._clock.monotonic() if session.busy else session.last_used
-        return session.describe(self._expire_time(used))
-
     # life
 
     async def keep_alive(self) -> None:
         self._check_active()
-        self._used = self._clock.monotonic()
-        for session in self._sessions.values():
-            session.last_used = self._used
+        self._sessions.keep_alive()
 
     async def put_file(self, path: str, chunks: Iterable[bytes]) -> int:
         self._check_active()
@@ -424,9 +359,7 @@ class InProcessHost:
             self._watch.cancel()
         try:
             async with self._submitting:  # what is being accepted gets its place, and its end
-                sessions = [*self._sessions.values(), *self._culled]
-                await asyncio.gather(*(session.close(ending, text) for session in sessions))
-            self._sessions.clear()
+                await self._sessions.close(ending, text)
         finally:
             try:
                 if self._native is not None:
@@ -456,40 +389,14 @@ class InProcessHost:
 
     async def _until_over(self) -> tuple[Ending, str]:
         while True:
-            expiries = [self._last_used(), *(s.last_used for s in self._sessions.values() if not s.busy)]
-            due = min(expiries) + self._idle_seconds() - self._clock.monotonic()
+            due = self._sessions.next_look()
             done, _ = await asyncio.wait([self._sandbox.lost], timeout=max(0.01, due))
             if done:
                 loss: SandboxLoss = self._sandbox.lost.result()
                 return Ending.RUNTIME_LOST, f"the sandbox went away: {loss.text}"
-            if self._last_used() + self._idle_seconds() <= self._clock.monotonic():
-                return Ending.DELETE_RUNTIME, f"the runtime was idle for {self._idle_seconds():g} s"
-            await self._cull_sessions()
-
-    async def _cull_sessions(self) -> None:
-        limit = self._clock.monotonic() - self._idle_seconds()
-        for session in list(self._sessions.values()):
-            if not session.busy and session.last_used <= limit:
-                # Who comes from now on gets a new one, and is told so.
-                del self._sessions[session.name.session]
-                self._culled.add(session)
-                text = f"the session was idle for {self._idle_seconds():g} s"
-                await session.close(Ending.DELETE_SESSION, text)
-                self._culled.discard(session)
-
-    def _idle_seconds(self) -> float:
-        return self._spec.idle_seconds or self._settings.session.idle_seconds
-
-    def _last_used(self) -> float:
-        """When something last ran here; now, while something does."""
-        sessions = self._sessions.values()
-        if any(session.busy for session in sessions):
-            return self._clock.monotonic()
-        return max([self._used, *(session.last_used for session in sessions)])
-
-    def _expire_time(self, used: float) -> str:
-        left = used + self._idle_seconds() - self._clock.monotonic()
-        return rfc3339(self._clock.now() + timedelta(seconds=max(0.0, left)))
+            if self._sessions.all_idle:
+                return Ending.DELETE_RUNTIME, f"the runtime was idle for {self._sessions.idle_seconds:g} s"
+            await self._sessions.cull()
 
     def _check_active(self) -> None:
         if self._status is not RuntimeStatus.ACTIVE:

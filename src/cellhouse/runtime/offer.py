@@ -21,9 +21,9 @@ from cellhouse.model.limits import (
     LEAST_OPEN_FILES,
     LEAST_PROCESSES,
 )
-from cellhouse.runtime.in_process import network_policy, sandbox_spec
 from cellhouse.runtime.settings import Settings
 from cellhouse.runtime.store import remove_tree
+from cellhouse.runtime.walls import network_policy, sandbox_spec
 from cellhouse.sandbox import create_sandbox, levels
 
 PROBE_SECONDS = 60.0

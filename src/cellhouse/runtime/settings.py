@@ -1,16 +1,44 @@
 """What a house is told once: where it keeps things, its limits, its defaults."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Final, Literal, get_args
 
-from cellhouse.model import CaptureLimits, RetentionLimits, SessionLimits, WallLimits
+from cellhouse.model import CaptureLimits, InvalidArgument, RetentionLimits, SessionLimits, WallLimits
 from cellhouse.sandbox import UidRange
+
+Durability = Literal["normal", "full"]
+Start = Literal["zygote", "fresh"]
+
+
+def _whole(least: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and value >= least
+
+
+def _names(value: Any) -> bool:
+    return isinstance(value, tuple | list) and all(isinstance(each, str) and each for each in value)
+
+
+# Of the fields that are not checked by what they are made of: whether a value fits, and the rule.
+_RULES: Final[tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...]] = (
+    (("max_runtimes", "max_sessions", "max_executions"), _whole(1), "a whole number of at least 1"),
+    (("spares",), _whole(0), "a whole number of at least 0"),
+    (("durability",), lambda value: value in get_args(Durability), "'normal' or 'full'"),
+    (("start",), lambda value: value in get_args(Start), "'zygote' or 'fresh'"),
+    (
+        ("isolation",),
+        lambda value: isinstance(value, str) and bool(value),
+        "the name of a level, such as 'bubblewrap'",
+    ),
+    (("preload",), _names, "names of modules, one by one"),
+    (("uids",), lambda value: value is None or isinstance(value, UidRange), "a UidRange or nothing"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything configurable of a house. `environments` are the places searched for kernel environments.
+    """Everything configurable of a house; InvalidArgument names what can't be. `environments` are the places searched for kernel environments.
 
     `walls` is what a runtime may use where it doesn't say; what `named` in it is held for every runtime, or there is none.
 
@@ -23,7 +51,7 @@ class Settings:
 
     state_dir: Path
     isolation: str = "bubblewrap"
-    durability: Literal["normal", "full"] = "normal"
+    durability: Durability = "normal"
     capture: CaptureLimits = field(default_factory=CaptureLimits)
     session: SessionLimits = field(default_factory=SessionLimits)
     retention: RetentionLimits = field(default_factory=RetentionLimits)
@@ -34,7 +62,7 @@ class Settings:
     max_sessions: int = 64
     # Executions that run or wait, of all runtimes.
     max_executions: int = 1_024
-    start: Literal["zygote", "fresh"] = "zygote"
+    start: Start = "zygote"
     preload: tuple[str, ...] = (
         "numpy",
         "pandas",
@@ -42,3 +70,10 @@ class Settings:
         "matplotlib_inline.backend_inline",
     )
     spares: int = 1
+
+    def __post_init__(self) -> None:
+        for names, fits, rule in _RULES:
+            for name in names:
+                value: Any = getattr(self, name)
+                if not fits(value):
+                    raise InvalidArgument.of_field(name, f"{value!r} can't be; it takes {rule}")
