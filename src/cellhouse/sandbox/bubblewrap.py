@@ -56,7 +56,7 @@ class BubblewrapSandbox(SupervisedSandbox):
 
     async def prepare(self, control: int) -> Launch:
         identity = await self.claim()
-        self._bwrap = await asyncio.to_thread(find_bwrap, identity)
+        self._bwrap = await asyncio.to_thread(find_bwrap, self._privileged)
         make_private(self.runtime_dir)
         for directory in (self.content, self.runtime_dir):
             await asyncio.to_thread(self._privileged.give, directory)

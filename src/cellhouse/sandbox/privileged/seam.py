@@ -5,13 +5,16 @@ hostile code says. What is handed over are numbers, names, descriptors and `Wall
 a socket. See `Here`, which serves the calls in this process.
 """
 
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from cellhouse.sandbox.limits.base import LimitMaker
 from cellhouse.sandbox.privileged.uids import Identity
+
+NOWHERE: Final = subprocess.DEVNULL
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Start:
     argv: Sequence[str]
     cwd: Path
     stderr: int
+    stdout: int = NOWHERE
     descriptors: Sequence[int] = ()
     enter: Sequence[Path] = ()
     identity: Identity | None = None
