@@ -1,10 +1,10 @@
 """Walls of namespaces, put up by bwrap: own mounts, processes, network, users and IPC, without any privilege."""
 
-import asyncio
 import os
 import platform
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -56,10 +56,10 @@ class BubblewrapSandbox(SupervisedSandbox):
 
     async def prepare(self, control: int) -> Launch:
         identity = await self.claim()
-        self._bwrap = await asyncio.to_thread(find_bwrap, self._privileged)
+        self._bwrap = await self.in_thread(partial(find_bwrap, self._privileged))
         make_private(self.runtime_dir)
         for directory in (self.content, self.runtime_dir):
-            await asyncio.to_thread(self._privileged.give, directory)
+            await self.in_thread(partial(self._privileged.give, directory))
         view = View(needed=identity is not None)
         descriptors: list[int] = []
         try:

@@ -4,9 +4,10 @@ import asyncio
 import os
 import signal
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from cellhouse.model import (
     Enforcement,
@@ -39,6 +40,9 @@ CLOSE_SECONDS: Final = 6.0  # for everything to end by itself, before the rest i
 KILL_SECONDS: Final = 5.0  # for what was killed to be gone
 
 
+T = TypeVar("T")
+
+
 class SupervisedSandbox(Conversation):
     """A `Sandbox` but for its walls: a backend says how the supervisor is started and what is in force."""
 
@@ -56,7 +60,7 @@ class SupervisedSandbox(Conversation):
         self._init_ended = asyncio.Event()
         self._losing: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._claiming: asyncio.Future[Identity | None] | None = None
+        self._underway: set[asyncio.Future[Any]] = set()
 
     # What a backend adds.
 
@@ -184,10 +188,16 @@ class SupervisedSandbox(Conversation):
 
     async def claim(self) -> Identity | None:
         """Who the processes inside are on the host; None where they are this service."""
-        # Seen through also where nobody waits any more: `close` has to give it back.
-        self._claiming = asyncio.ensure_future(asyncio.to_thread(self._privileged.claim))
-        self._identity = await asyncio.shield(self._claiming)
+        self._identity = await self.in_thread(self._privileged.claim)
         return self._identity
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Have it done in a thread. Seen through also where nobody waits any more: `close` waits before it gives back."""
+        if self._is_closing():
+            raise SandboxGone("the sandbox was closed while it started")
+        doing = asyncio.ensure_future(asyncio.to_thread(work))
+        self._underway.add(doing)
+        return await asyncio.shield(doing)
 
     async def _limit(self, launch: Launch) -> None:
         if self.spec.limits is None:
@@ -303,11 +313,11 @@ class SupervisedSandbox(Conversation):
                 self._lost.cancel()
             if self._keeper is not None:
                 await self._keeper.close()
+        if self._underway:
+            for done in (await asyncio.wait(self._underway))[0]:
+                if not done.cancelled():
+                    done.exception()  # told already, where anybody waited for it
         await self.clean()
-        if self._claiming is not None:
-            await asyncio.wait([self._claiming])
-            if not self._claiming.cancelled():
-                self._claiming.exception()  # told already, where anybody waited for it
         # Only now: where something resists, its uid stays taken for as long as this process lives.
         self._privileged.give_back()
 
