@@ -1,22 +1,10 @@
 """Who calls, and what they may: the seam between a door and whatever checks tokens."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from cellhouse.model import CallReason, PermissionDenied
-
-LOCAL_TENANT = "local"
-"""The tenant of a service without tokens; its house is the state directory itself."""
-
-
-class Scope(StrEnum):
-    """What a caller may do; none includes another."""
-
-    READ = "read"
-    EXECUTE = "execute"
-    ADMIN = "admin"
-
+from cellhouse.tokens import LOCAL_TENANT as LOCAL_TENANT, Scope as Scope
 
 ALL_SCOPES = frozenset(Scope)
 

@@ -1,0 +1,1 @@
+"""Configuration: every setting of a service as one typed model, its value, and where that came from."""
