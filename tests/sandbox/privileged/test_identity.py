@@ -11,10 +11,10 @@ import pytest
 
 from cellhouse.files import HostileDir
 from cellhouse.model import MIB, CallReason, FailedPrecondition, ResourceExhausted, WallLimits
-from cellhouse.sandbox import IN_FORCE, UidRange, create_sandbox, owner_of
+from cellhouse.sandbox import IN_FORCE, UidRange, create_sandbox, owner_of, remove_leftovers
 from cellhouse.sandbox.privileged import command, uids
 from cellhouse.sandbox.supervised import SupervisedSandbox
-from tests.sandbox.support import PREFIXES, PYTHON, read_line, run, run_python, spec
+from tests.sandbox.support import PREFIXES, PYTHON, ROOT, read_line, run, run_python, spec, until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a runtime a uid")
 
@@ -201,6 +201,43 @@ async def test_closed_while_it_takes_its_uid(tmp_path: Path) -> None:
         await asyncio.wait([starting])
         assert starting.exception() is not None
     assert not {uid for uid in locks() - before if int(uid) in set(UIDS)}
+
+
+VICTIM = f"""
+import asyncio, sys
+from pathlib import Path
+from cellhouse.sandbox import UidRange, create_sandbox
+from tests.sandbox.support import spec
+
+async def main():
+    sandbox = create_sandbox("bubblewrap", spec(Path(sys.argv[1]), uids=UidRange({UIDS.last}, {UIDS.last})))
+    await sandbox.start()
+    await sandbox.spawn(["/bin/sleep", "1000"], env={{}}, cwd="/")
+    print("up", flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_the_uid_of_a_service_that_was_killed_comes_back(tmp_path: Path) -> None:
+    victim = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", VICTIM, str(tmp_path / "dead"), stdout=asyncio.subprocess.PIPE, cwd=ROOT,
+        env={"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+    assert victim.stdout is not None
+    assert await victim.stdout.readline() == b"up\n"
+    assert UIDS.last in uids.used_ids()
+    one = UidRange(UIDS.last, UIDS.last)
+    with pytest.raises(ResourceExhausted, match="1 held by another runtime"):
+        await made(tmp_path / "second", uids=one).start()
+    victim.kill()
+    await victim.wait()
+    # Its processes end with it, and only then is the uid anybody else's.
+    await until(lambda: UIDS.last not in uids.used_ids())
+    remove_leftovers(tmp_path / "dead")
+    async with made(tmp_path / "second", uids=one) as second:
+        assert uid_of(second) == UIDS.last
 
 
 async def test_an_interpreter_that_the_uid_may_not_run_is_explained(tmp_path: Path) -> None:
