@@ -51,15 +51,18 @@ class Door:
 
     async def make(self, **body: Any) -> dict[str, Any]:
         """A runtime; the tests' paths are of the one that was made first."""
-        made = await ok(self.client.post("/v1/runtimes", json=body))
+        made: dict[str, Any] = await ok(self.client.post("/v1/runtimes", json=body))
         self.runtime = self.runtime or made["name"]
         return made
 
     async def run(self, code: str, session: str = "main", **options: Any) -> dict[str, Any]:
-        return await ok(self.client.post(self.path(":executeCode", session), json={"code": code, **options}))
+        body = {"code": code, **options}
+        result: dict[str, Any] = await ok(self.client.post(self.path(":executeCode", session), json=body))
+        return result
 
     async def start(self, code: str, session: str = "main", **options: Any) -> str:
         """Hand code in, and go away once it runs; the path of its execution."""
+        streams = sum(tenant.streams for tenant in self.service.tenants.open)
         async with self.client.stream(
             "POST", self.path(":executeCode", session), json={"code": code, **options}, headers=NDJSON
         ) as response:
@@ -67,7 +70,9 @@ class Door:
             async for line in response.aiter_lines():
                 if json.loads(line)["type"] == "started":
                     break
-            return f"/v1/{response.headers['cellhouse-execution']}"
+            path = f"/v1/{response.headers['cellhouse-execution']}"
+        await until(lambda: sum(tenant.streams for tenant in self.service.tenants.open) <= streams)
+        return path
 
     async def events(self, path: str, **options: Any) -> list[dict[str, Any]]:
         """All events of an execution, by its path."""

@@ -1,7 +1,7 @@
 """Sending for as long as somebody reads: bytes by pieces, a result that is waited for."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 
@@ -64,18 +64,24 @@ class ByteStream(Response):
         headers: Mapping[str, str],
         media_type: str,
         stall_seconds: float,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_end` is called when nothing is read from the pieces any more, also where nothing ever was."""
         self.status_code = status
         self.media_type = media_type
         self.background = None
         self.body = b""
         self.init_headers({**headers, "Content-Type": media_type, "Content-Length": str(length)})
         self._pieces, self._length, self._stall = pieces, length, stall_seconds
+        self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with aclosing(self._pieces):
-            with suppress(ClientGone):
-                await unless_gone(self._pump(Sender(send, self._stall)), receive)
+        try:
+            async with aclosing(self._pieces):
+                with suppress(ClientGone):
+                    await unless_gone(self._pump(Sender(send, self._stall)), receive)
+        finally:
+            self._on_end()
 
     async def _pump(self, sender: Sender) -> None:
         await sender.start(self.status_code, self.raw_headers)

@@ -83,19 +83,12 @@ class Service:
         )
         self._opens_local = authenticator is None
         self._socket: socket.socket | None = None
+        self.url = ""
+        """Where it listens, once it does."""
         self._server: _Server
         self._serving: asyncio.Task[None]
         self._hurry = asyncio.Event()
-
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        assert self._socket is not None
-        if self._options.uds is not None:
-            return f"unix:{self._options.uds}"
-        host, port = self._socket.getsockname()[:2]
-        scheme = "https" if self._options.certificate else "http"
-        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+        self._closing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         config = self._config()
@@ -103,6 +96,7 @@ class Service:
             await self.tenants.get(LOCAL_TENANT)
         try:
             self._socket = _listen(self._options)
+            self.url = _url(self._options, self._socket)
             self._server = _Server(config)
             self._serving = asyncio.ensure_future(self._server.serve([self._socket]))
             while not self._server.started:
@@ -126,7 +120,12 @@ class Service:
         self._hurry.set()
 
     async def close(self) -> None:
-        """Drain, close the houses, let the connections write out what they hold."""
+        """Drain, close the houses, let the connections write out what they hold. May be called twice."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         for server in self._server.servers:
             server.close()  # nobody new; who is connected may still read
         limits = self._options.limits
@@ -221,6 +220,14 @@ def _check_local(options: ServeOptions) -> None:
             reason="TOKENS_NEEDED",
             metadata={"host": options.host},
         )
+
+
+def _url(options: ServeOptions, listening: socket.socket) -> str:
+    if options.uds is not None:
+        return f"unix:{options.uds}"
+    host, port = listening.getsockname()[:2]
+    scheme = "https" if options.certificate else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _listen(options: ServeOptions) -> socket.socket:

@@ -64,6 +64,7 @@ async def read_file(request: Request, runtime: str, path: str) -> Response:
         headers={**headers, **part.headers()},
         media_type=content_type(mimetypes.guess_type(path)[0] or OCTETS),
         stall_seconds=visit.limits.stall_seconds,
+        on_end=file.close,
     )
 
 
@@ -99,8 +100,7 @@ async def delete_file(
 
 
 async def _blocks(file: ContentFile, start: int, end: int) -> AsyncGenerator[bytes, None]:
-    """These bytes of it, fewer where it was cut off meanwhile; closes the file."""
-    with file:
-        while start < end and (block := await file.read(start, min(BLOCK, end - start))):
-            yield block
-            start += len(block)
+    """These bytes of it, fewer where it was cut off meanwhile."""
+    while start < end and (block := await file.read(start, min(BLOCK, end - start))):
+        yield block
+        start += len(block)
