@@ -26,7 +26,7 @@ main()
 
 
 def test_json_is_one_document_and_the_page_is_made_of_the_same(cli: Cli) -> None:
-    done = cli("doctor", "--json")
+    done = cli("doctor", "--json", "--seconds", "60")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == b""
     assert done.stdout.count(b"\n") == 1
@@ -68,7 +68,7 @@ def _page(report: DoctorReport) -> str:
 
 def test_an_absent_bwrap_is_a_problem_with_its_remedy_and_status_1(cli: Cli, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_THE_WHEEL, "doctor"],
+        [sys.executable, "-c", WITHOUT_THE_WHEEL, "doctor", "--seconds", "60"],
         capture_output=True,
         text=True,
         timeout=100,
@@ -89,7 +89,7 @@ def test_no_directory_to_work_in_is_said_and_is_status_3(cli: Cli, tmp_path: Pat
     nowhere = str(tmp_path / "file" / "below")
     code = f"import tempfile; tempfile.tempdir = {nowhere!r}\nfrom cellhouse.cli import main\nmain()"
     done = subprocess.run(
-        [sys.executable, "-c", code, "doctor", "--json"],
+        [sys.executable, "-c", code, "doctor", "--json", "--seconds", "60"],
         capture_output=True,
         text=True,
         timeout=100,
@@ -105,7 +105,7 @@ def test_no_directory_to_work_in_is_said_and_is_status_3(cli: Cli, tmp_path: Pat
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_ended_in_between_it_leaves_nothing(cli: Cli, number: signal.Signals) -> None:
     with subprocess.Popen(
-        cli.command("doctor", "--json"),
+        cli.command("doctor", "--json", "--seconds", "60"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=cli.variables(),
@@ -122,5 +122,10 @@ def test_ended_in_between_it_leaves_nothing(cli: Cli, number: signal.Signals) ->
     assert str(cli.state) not in Path("/proc/self/mountinfo").read_text()
 
 
-def test_what_it_does_not_know_is_a_usage_error(cli: Cli) -> None:
-    assert cli("doctor", "--frobnicate").returncode == 2
+@pytest.mark.parametrize(
+    "args", [["--frobnicate"], ["--seconds", "0"], ["--seconds", "nan"], ["--seconds", "1e9"]]
+)
+def test_what_it_does_not_know_is_a_usage_error(cli: Cli, args: list[str]) -> None:
+    done = cli("doctor", *args)
+    assert done.returncode == 2
+    assert done.stdout == b""

@@ -100,6 +100,7 @@ def test_code_from_a_file_and_from_standard_input(cli: Cli) -> None:
         (["run", "-c", "1", "--timeout", "soon"], "timeout"),
         (["run", "--frobnicate"], "frobnicate"),
         (["run", "file.py", "a", "b"], "behind --"),
+        (["run", "file.py", "--its-own"], "behind --"),
         (["run", "--", "file.py"], "exactly one of"),
         (["--log", "loud", "run", "-c", "1"], "debug, info, warning, error"),
     ],

@@ -42,7 +42,7 @@ exec setpriv --reuid {UID} --regid {UID} --clear-groups --inh-caps=-all --boundi
     done = subprocess.run(
         [
             *("unshare", "--mount", "sh", "-c", script, "sh"),
-            *(sys.executable, "-m", "cellhouse", "doctor", "--json"),
+            *(sys.executable, "-m", "cellhouse", "doctor", "--json", "--seconds", "60"),
         ],
         capture_output=True,
         text=True,

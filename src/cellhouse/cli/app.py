@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from cellhouse.cli.command import RunCommand, arguments_of
+from cellhouse.cli.command import HINT, RunCommand, arguments_of
 from cellhouse.cli.doctor import doctor
 from cellhouse.cli.journal import app as journal_app
 from cellhouse.cli.limits import BadLimit, option_of, read_limits
@@ -45,10 +45,12 @@ def _root(
         typer.Option(
             metavar="LEVEL",
             envvar="CELLHOUSE_LOG",
-            help="Write our own log to stderr: debug, info, warning or error. Unasked, nothing is.",
+            help="Write our own log to stderr: debug, info, warning or error. Unasked, only serve does: warnings.",
         ),
     ] = None,
 ) -> None:
+    if log is None and context.invoked_subcommand == "serve":
+        log = "warning"  # a program that runs by itself, and not for one caller
     if log is not None:
         if log not in LOG_LEVELS:
             typer.echo(f"cellhouse: --log {log}: takes {', '.join(LOG_LEVELS)}", err=True)
@@ -132,7 +134,7 @@ def run(
     signal's number where SIGTERM or SIGHUP ended this command: the code is interrupted first, and its end recorded.
     """
     if extra and code is None:
-        _usage(f"{' '.join(extra)}: arguments of the code go behind --, as in: cellhouse run FILE.py -- a b")
+        _usage(f"{' '.join(extra)}: {HINT}")
     if isolation is not None and isolation not in levels():
         _usage(f"--isolation {isolation}: there is no such level; there are {', '.join(levels())}")
     try:

@@ -5,6 +5,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand
 
+HINT: Final = "arguments of the code go behind --, as in: cellhouse run FILE.py -- --its-option value"
 _KEY: Final = "cellhouse.arguments"
 
 
@@ -15,7 +16,13 @@ class RunCommand(TyperCommand):
         if "--" in args:
             at = args.index("--")
             args, ctx.meta[_KEY] = args[:at], tuple(args[at + 1 :])
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            # By its name: where the class lives depends on the release of typer.
+            if type(error).__name__ == "NoSuchOption":
+                typer.echo(f"cellhouse run: {HINT}", err=True)
+            raise
 
 
 def arguments_of(meta: dict[str, Any]) -> tuple[str, ...]:

@@ -13,17 +13,20 @@ from cellhouse.cli.limits import SIZES, in_units
 from cellhouse.cli.show import size_text, tame
 from cellhouse.cli.signals import Signals
 from cellhouse.doctor import (
+    SECONDS,
     DoctorReport,
     LayerReport,
     LayerStatus,
     LevelReport,
     LevelStatus,
     LimitProbeReport,
+    Patient,
     ProbeOutcome,
     examine,
 )
 
 OK, PROBLEMS, OTHER = 0, 1, 3
+MOST_SECONDS = 600.0
 WIDTH = 110
 """Columns where standard output is no terminal."""
 FIRST_CHARS = 100
@@ -39,6 +42,15 @@ def doctor(
     json: Annotated[
         bool, typer.Option("--json", help="Print one DoctorReport and nothing else (docs/doctor.md).")
     ] = False,
+    seconds: Annotated[
+        float,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=MOST_SECONDS,
+            help="For all of it but the ends of what was started; more for a busy machine.",
+        ),
+    ] = SECONDS,
 ) -> None:
     """Try out what walls, limits and kernels can be had here; claims nothing that it did not just try.
 
@@ -46,7 +58,7 @@ def doctor(
     stand (the problems are listed, each with what would help), 2 usage, 3 the examination itself failed.
     """
     try:
-        report = asyncio.run(_examined())
+        report = asyncio.run(_examined(seconds))
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(
@@ -67,11 +79,11 @@ def doctor(
     raise typer.Exit(OK if report.ok else PROBLEMS)
 
 
-async def _examined() -> DoctorReport:
+async def _examined(seconds: float) -> DoctorReport:
     """What was put up for it is taken down also where a signal ends it: the exit status says which."""
     with Signals() as signals:
         try:
-            return await examine()
+            return await examine(Patient.here(seconds))
         except asyncio.CancelledError:
             if signals.received is None:
                 raise

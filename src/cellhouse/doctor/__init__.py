@@ -1,6 +1,6 @@
 """Doctor: what this machine can give, each layer and limit of each isolation level tried just now in a real sandbox."""
 
-from cellhouse.doctor.examination import Patient, examine
+from cellhouse.doctor.examination import SECONDS, Patient, examine
 from cellhouse.doctor.report import (
     CgroupReport,
     DoctorReport,
@@ -19,6 +19,7 @@ from cellhouse.doctor.report import (
 )
 
 __all__ = [
+    "SECONDS",
     "CgroupReport",
     "DoctorReport",
     "EnvironmentReport",

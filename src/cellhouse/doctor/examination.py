@@ -27,7 +27,7 @@ from cellhouse.runtime.state import state_root
 from cellhouse.sandbox import DEFAULT_LEVEL, create_sandbox, levels
 
 SECONDS: Final = 10.0
-"""For everything but the ends of what was started."""
+"""For everything but the ends of what was started; a quiet machine needs some four."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +42,8 @@ class Patient:
     seconds: float = SECONDS
 
     @classmethod
-    def here(cls) -> "Patient":
-        return cls(state=state_root(), levels=levels())
+    def here(cls, seconds: float = SECONDS) -> "Patient":
+        return cls(state=state_root(), levels=levels(), seconds=seconds)
 
 
 async def examine(patient: Patient | None = None) -> DoctorReport:

@@ -26,7 +26,7 @@ from cellhouse.house import House
 from cellhouse.model import CellhouseError, Enforcement, IsolationLayer, LimitName, LimitReport
 from cellhouse.sandbox import LAYERS, Sandbox
 
-NO_TIME: Final = NoAnswer("the time for everything was over before")
+NO_TIME: Final = NoAnswer("the time for everything was over before; give it more (--seconds)")
 NO_SESSION: Final = NoAnswer("there was no session to ask")
 
 
