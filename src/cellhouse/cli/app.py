@@ -10,11 +10,13 @@ from typing import Annotated, NoReturn
 import typer
 
 from cellhouse.cli.command import HINT, RunCommand, arguments_of
+from cellhouse.cli.config import app as config_app
 from cellhouse.cli.doctor import doctor
 from cellhouse.cli.journal import app as journal_app
 from cellhouse.cli.limits import BadLimit, option_of, read_limits
 from cellhouse.cli.run import RunOptions, run_code
 from cellhouse.cli.serve import serve
+from cellhouse.cli.token import app as token_app
 from cellhouse.model import CellhouseError, InvalidArgument, NotFound, SessionLimits
 from cellhouse.runtime import logs
 from cellhouse.sandbox import levels
@@ -28,7 +30,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(config_app, name="config")
 app.add_typer(journal_app, name="journal")
+app.add_typer(token_app, name="token")
 app.command()(doctor)
 app.command()(serve)
 

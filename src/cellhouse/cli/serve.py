@@ -2,29 +2,33 @@
 
 import asyncio
 import resource
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cellhouse.doors.limits import DoorLimits
-from cellhouse.model import CellhouseError, InvalidArgument
+from cellhouse.cli.config import ConfigFile, Set, load_or_exit
+from cellhouse.config import Flag
+from cellhouse.model import CellhouseError, FailedPrecondition, InvalidArgument, SystemClock
 from cellhouse.runtime import Settings
-from cellhouse.runtime.state import state_root
+from cellhouse.tokens import TokenStore
 
 if TYPE_CHECKING:
     from cellhouse.doors.server import ServeOptions
 
-PORT = 8_765
 USAGE, OTHER = 2, 3
 DESCRIPTORS = 65_536
 """Each connection takes one, each session some: so many are asked for, as far as the system lets."""
 
 
 def serve(
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one and says which.")] = PORT,
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Where to listen; 127.0.0.1 by default.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help="8765 by default; 0 takes a free one and says which."),
+    ] = None,
     uds: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Listen on a unix socket instead of TCP.")
     ] = None,
@@ -41,24 +45,33 @@ def serve(
         typer.Option(metavar="ORIGIN", help="An origin whose pages may call; may be repeated."),
     ] = None,
     drain_seconds: Annotated[
-        float, typer.Option(min=0, help="What running code gets to end by itself once we are told to stop.")
-    ] = DoorLimits().drain_seconds,
+        float | None,
+        typer.Option(
+            min=0, help="What running code gets to end by itself once we are told to stop; 30 by default."
+        ),
+    ] = None,
+    config: ConfigFile = None,
+    set_: Set = None,
 ) -> None:
-    """Put a house on the network. State lives below CELLHOUSE_STATE_DIR, else in the XDG state directory."""
-    from cellhouse.doors.server import ServeOptions  # not for who only runs some code: it is slow to load
+    """Put a house on the network.
 
-    options = ServeOptions(
-        host=host,
-        port=port,
-        uds=uds,
-        certificate=tls_cert,
-        key=tls_key,
-        allowed_hosts=tuple(allowed_host or ()),
-        cors_origins=tuple(cors_origin or ()),
-        limits=replace(DoorLimits(), drain_seconds=drain_seconds),
-    )
+    Settings come from a file, variables and options; `cellhouse config show` lists them. Whoever calls needs a token
+    (`cellhouse token create`). Where there is none, one is made for this account and told once, on a local address only.
+    """
+    given = {
+        "serve.host": (host, "--host"),
+        "serve.port": (port, "--port"),
+        "serve.uds": (uds, "--uds"),
+        "serve.tls_cert": (tls_cert, "--tls-cert"),
+        "serve.tls_key": (tls_key, "--tls-key"),
+        "serve.allowed_hosts": (allowed_host or None, "--allowed-host"),
+        "serve.cors_origins": (cors_origin or None, "--cors-origin"),
+        "limits.drain_seconds": (drain_seconds, "--drain-seconds"),
+    }
+    flags = {name: Flag(value, option) for name, (value, option) in given.items() if value is not None}
+    loaded = load_or_exit("serve", config, set_ or (), flags)
     try:
-        asyncio.run(_serve(Settings(state_dir=state_root()), options))
+        asyncio.run(_serve(loaded.settings(), loaded.serve_options()))
     except CellhouseError as error:
         typer.echo(f"cellhouse serve: {error.message}", err=True)
         raise typer.Exit(USAGE if isinstance(error, InvalidArgument) else OTHER) from None
@@ -69,14 +82,42 @@ def serve(
 
 
 async def _serve(settings: Settings, options: "ServeOptions") -> None:
+    from cellhouse.doors.bearer import BearerAuthenticator
     from cellhouse.doors.server import Service
+    from cellhouse.tokens import TokenBook
 
     _raise_descriptors()
-    async with Service(settings, options) as service:
+    store = TokenStore(settings.state_dir, SystemClock())
+    _have_token(store, options)
+    authenticator = BearerAuthenticator(TokenBook(store.place, SystemClock()))
+    async with Service(settings, options, authenticator=authenticator) as service:
         typer.echo(f"cellhouse: listening on {service.url}")
         await service.run()
         typer.echo(
             "cellhouse: stopping; what runs may end by itself, a second signal interrupts it", err=True
+        )
+
+
+def _have_token(store: TokenStore, options: "ServeOptions") -> None:
+    """There is a valid token from here on: where nobody else can call, one is made if need be."""
+    from cellhouse.doors.server import is_local
+
+    if options.uds is None and not is_local(options.host):
+        if not store.valid():
+            raise FailedPrecondition(
+                f"--host {options.host}: others can reach this address, and there is no token that would let anybody in. "
+                "Make one first (cellhouse token create --scope read,execute), or listen on 127.0.0.1 or a unix socket "
+                "(--uds)",
+                reason="TOKENS_NEEDED",
+                metadata={"host": options.host},
+            )
+        return
+    made = store.ensure()
+    if made is not None:
+        typer.echo(
+            f"cellhouse: there was no token, so this one was made, and is told this once:\n  {made.text}\n"
+            f"cellhouse on this account finds it in {store.place.local}",
+            err=True,
         )
 
 
