@@ -154,7 +154,9 @@ async def test_tls_by_a_certificate(fakes: FakeWorld, tmp_path: Path) -> None:
             pytest.fail("there is no key")
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "::", "192.0.2.1", "127.evil.example", "localhost.evil.example", ""]
+)
 def test_an_address_that_others_reach_needs_tokens(host: str, tmp_path: Path) -> None:
     with pytest.raises(FailedPrecondition, match="no tokens") as refusal:
         Service(settings(tmp_path), ServeOptions(host=host))

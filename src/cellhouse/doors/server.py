@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ipaddress
 import os
 import signal
 import socket
@@ -208,8 +209,11 @@ class Service:
 
 
 def is_local(host: str) -> bool:
-    """Whether an address is reached from this machine only."""
-    return host == "localhost" or host == "::1" or host.startswith("127.")
+    """Whether an address is reached from this machine only. Of names, only localhost: who knows what others mean."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _check_local(options: ServeOptions) -> None:
