@@ -37,7 +37,7 @@ test-versions: setup-dev ## the native kernel in every Python here, 3.9 to 3.14,
 	@$(PY) -m tests.inside.versions $(VERSIONS_ARGS)
 
 test-walls: setup-dev ## attacks: each fails inside the walls, as root-launched and as a plain user, and succeeds without them
-	$(PYTEST) tests/attacks $(PYTEST_ARGS)
+	$(PYTEST) -n $(WORKERS) --dist loadfile tests/attacks $(PYTEST_ARGS)
 
 setup-bench: ## setup-dev, and the server that the service is measured beside
 	@PYTHON="$(PYTHON)" scripts/setup --bench

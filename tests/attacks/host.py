@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import ctypes
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from tests.sandbox.support import PYTHON, ended, hush, read_line, run, spec
 
 NEEDLE = "a-needle-of-another-s"
 SECONDS = 20.0
+IPC_CREAT_NEW, IPC_RMID = 0o3000, 0
 UNSHARE = (
     "unshare",
     "--user",
@@ -100,6 +103,29 @@ def disk() -> str:
     return next((entry.name for entry in sorted(Path("/dev").iterdir()) if entry.is_block_device()), "")
 
 
+def six(stack: contextlib.ExitStack | contextlib.AsyncExitStack) -> int:
+    """The port of a listener on the loopback of IPv6; 0 where this machine has none."""
+    try:
+        listener = socket.create_server(("::1", 0), family=socket.AF_INET6, backlog=64)
+    except OSError:
+        return 0
+    stack.enter_context(listener)
+    return int(listener.getsockname()[1])
+
+
+@contextlib.contextmanager
+def shared_segment() -> Iterator[int]:
+    """The key of a segment of shared memory that anybody may use."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    key = secrets.randbelow(2**30) + 1
+    number = libc.shmget(key, ctypes.c_size_t(4096), IPC_CREAT_NEW | 0o666)
+    assert number >= 0, os.strerror(ctypes.get_errno())
+    try:
+        yield key
+    finally:
+        libc.shmctl(number, IPC_RMID, None)
+
+
 @contextlib.asynccontextmanager
 async def standing(directory: Path) -> AsyncIterator[Host]:
     """A sandbox, and everything that is to be out of its reach."""
@@ -114,6 +140,13 @@ async def standing(directory: Path) -> AsyncIterator[Host]:
             local = stack.enter_context(socket.socket(socket.AF_UNIX))
             local.bind(name)
             local.listen(64)
+        datagrams = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        datagrams.bind(f"\0{abstract}-d")
+        shm = Path("/dev/shm", abstract)
+        shm.write_text("precious")
+        stack.callback(shm.unlink)
+        listener_6 = six(stack)
+        segment = stack.enter_context(shared_segment())
         answering = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         answering.bind(("127.0.0.1", 0))
         answer = f"""
@@ -163,5 +196,9 @@ while True:
             "socket": str(directory / "socket"),
             "address": address(),
             "disk": disk(),
+            "uid": os.geteuid(),
+            "tcp_6": listener_6,
+            "shm": abstract,
+            "segment": segment,
         }
         yield Host(walls, args, directory)

@@ -14,7 +14,7 @@ from cellhouse.environments import Environment
 from cellhouse.model import ExecuteCodeResult, Outcome, RuntimeLimits, RuntimeSpec
 from cellhouse.runtime import Settings
 from tests.attacks.bombs import BOMBS, CONTENT, LIMITS, MEMORY, OPEN_FILES, Bomb
-from tests.files.support import mounted_tmpfs
+from tests.attacks.host import UNSHARE
 from tests.promises.conftest import warm_threads
 from tests.promises.support import SECONDS, Caller
 from tests.sandbox.support import PYTHON
@@ -121,17 +121,19 @@ def assert_stopped(bomb: Bomb, enforcement: str, result: ExecuteCodeResult) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("bomb", [pytest.param(bomb, id=bomb.name) for bomb in BOMBS])
 async def test_without_walls(tmp_path: Path, bomb: Bomb) -> None:
-    """Each gets several times what it is allowed above, in a place that is thrown away."""
-    place = tmp_path / "place"
+    """Each gets several times what it is allowed above, in a place of its own that is thrown away."""
 
     def bounded() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (16 * MEMORY, 16 * MEMORY))
         resource.setrlimit(resource.RLIMIT_NOFILE, (16 * OPEN_FILES, 16 * OPEN_FILES))
 
-    with mounted_tmpfs(place, size=str(4 * MEMORY + CONTENT)):
-        done = subprocess.run(
-            ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child",
-             str(PYTHON), "-I", "-S", "-c", bomb.cell(str(place), walled=False) + "\nsys.stdout.flush(); os._exit(0)"],
-            capture_output=True, text=True, timeout=60, preexec_fn=bounded,
-        )  # fmt: skip
+    script = f"mount -t tmpfs -o size={4 * MEMORY + CONTENT} none '{tmp_path}' && exec \"$@\""
+    program = bomb.cell(str(tmp_path), walled=False) + "\nsys.stdout.flush(); os._exit(0)"
+    done = subprocess.run(
+        [*UNSHARE, "sh", "-c", script, "sh", str(PYTHON), "-I", "-S", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=bounded,
+    )
     assert done.stdout.split() == ["lit", "reached"], done.stderr

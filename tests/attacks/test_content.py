@@ -18,6 +18,7 @@ from cellhouse.environments import Environment
 from cellhouse.files import FileError
 from cellhouse.model import MIB, CaptureLimits, CellhouseError, NotFound, Outcome, RuntimeLimits, RuntimeSpec
 from cellhouse.runtime import Settings
+from cellhouse.sandbox import IN_FORCE
 from tests.files.racer import PROGRAM
 from tests.promises.conftest import warm_threads
 from tests.promises.support import SECONDS, Caller
@@ -97,6 +98,24 @@ async def place(house: House, secret: Path) -> AsyncIterator[Place]:
         async with asyncio.timeout(SECONDS):
             await house.delete_runtime(runtime.name)
     assert not directory.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root: all that a plain user starts is that user's")
+async def test_each_runtime_s_files_and_processes_are_another_uid_s(house: House, place: Place) -> None:
+    other = await house.create_runtime(RuntimeSpec(start="fresh", limits=LIMITS))
+    try:
+        seen = []
+        for runtime in (place.caller.runtime, other.name):
+            isolation = house.get_runtime(runtime).isolation
+            assert isolation is not None
+            assert ("uid", IN_FORCE) in [(layer.name, layer.status) for layer in isolation.layers]
+            caller = Caller(house, runtime, f"{runtime}/sessions/main")
+            assert (await caller.run("open('mine', 'w').write('x')")).outcome is Outcome.OK
+            with house.open_content(runtime) as content:
+                seen.append(content.stat("mine").st_uid)
+        assert len({0, *seen}) == 3
+    finally:
+        await house.delete_runtime(other.name)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,13 @@ import pytest
 
 from cellhouse.sandbox import IN_FORCE
 from tests.attacks.host import Host
+from tests.attacks.host_probes import HOST_PROBES
 from tests.attacks.probes import PROBES, ROOT, UNSHARED, Probe
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+ALL = (*PROBES, *HOST_PROBES)
 # Slow too, so that only `make test-walls` and `make test-slow` have them.
 LATER = [pytest.mark.walls, pytest.mark.slow]
 
@@ -31,7 +33,7 @@ def needed(probe: Probe, host: Host) -> None:
         pytest.skip(f"this machine has no {probe.needs}")
 
 
-@pytest.mark.parametrize("probe", [marked(probe) for probe in PROBES])
+@pytest.mark.parametrize("probe", [marked(probe) for probe in ALL])
 async def test_inside(host: Host, probe: Probe) -> None:
     needed(probe, host)
     standing = {layer.name for layer in host.walls.report.layers if layer.status == IN_FORCE}
@@ -40,7 +42,7 @@ async def test_inside(host: Host, probe: Probe) -> None:
     assert not host.walls.lost.done()
 
 
-@pytest.mark.parametrize("probe", [pytest.param(probe, id=probe.name, marks=LATER) for probe in PROBES])
+@pytest.mark.parametrize("probe", [pytest.param(probe, id=probe.name, marks=LATER) for probe in ALL])
 async def test_without_walls(host: Host, probe: Probe) -> None:
     needed(probe, host)
     if probe.place == ROOT and os.geteuid() != 0:
@@ -54,4 +56,4 @@ async def test_without_walls(host: Host, probe: Probe) -> None:
 
 
 async def test_names_are_told_apart() -> None:
-    assert len({probe.name for probe in PROBES}) == len(PROBES)
+    assert len({probe.name for probe in ALL}) == len(ALL)
