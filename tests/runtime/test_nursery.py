@@ -11,6 +11,7 @@ import pytest
 
 from cellhouse.runtime import nursery as nursery_module, zygote as zygote_module
 from cellhouse.runtime.nursery import FAILURES, Nursery
+from cellhouse.runtime.turns import TURNS_FILE, Turns
 from cellhouse.runtime.zygote import Zygote, ZygoteFailed
 from cellhouse.sandbox import Sandbox
 from tests.runtime.support import until, within
@@ -40,6 +41,7 @@ def made(sandbox: Sandbox, env: dict[str, str], *preload: str, spares: int = 0) 
         preload=preload,
         spares=spares,
         make_kernel=make,
+        turns=Turns(sandbox.content.parent / TURNS_FILE),
     )
 
 
@@ -68,6 +70,22 @@ async def test_who_asks_first_waits_for_the_zygote(sandbox: Sandbox, env: dict[s
     for kernel in kernels:
         await kernel.close()
     await nursery.close()
+
+
+async def test_a_zygote_that_nobody_waits_for_is_started_when_it_is_its_turn(
+    sandbox: Sandbox, env: dict[str, str]
+) -> None:
+    other, waiting, asked = (made(sandbox, env) for _ in range(3))
+    path = sandbox.content.parent / TURNS_FILE
+    async with Turns(path).turn(asyncio.Event()):
+        for nursery in (waiting, asked):
+            nursery.begin_soon()
+        await (await forked(asked)).close()  # whoever needs one has it at once
+        assert not waiting.ready
+        await other.close()
+    await until(lambda: waiting.ready)
+    for nursery in (waiting, asked):
+        await nursery.close()
 
 
 async def test_spares_are_made_handed_out_and_made_again(sandbox: Sandbox, env: dict[str, str]) -> None:

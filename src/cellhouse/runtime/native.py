@@ -24,6 +24,7 @@ from cellhouse.model import (
 from cellhouse.runtime.logs import logger
 from cellhouse.runtime.nursery import Nursery
 from cellhouse.runtime.settings import Settings
+from cellhouse.runtime.turns import TURNS_FILE, Turns
 from cellhouse.runtime.zygote import ZygoteFailed
 from cellhouse.sandbox import (
     ABSENT,
@@ -98,6 +99,7 @@ class NativeLauncher:
                 preload=settings.preload,
                 spares=settings.spares,
                 make_kernel=self._make,
+                turns=Turns(settings.turns_file or settings.state_dir / TURNS_FILE),
             )
 
     @property

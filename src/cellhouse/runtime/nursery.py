@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from cellhouse.kernel import Kernel, KernelProcess, KernelStartFailed, NativeLaunch
 from cellhouse.runtime.logs import logger
+from cellhouse.runtime.turns import Turns
 from cellhouse.runtime.zygote import FORK_SECONDS, Zygote, ZygoteFailed
 from cellhouse.sandbox import Sandbox, SandboxGone, SpawnFailed
 
@@ -43,13 +44,19 @@ class Nursery:
         preload: Sequence[str],
         spares: int,
         make_kernel: Callable[[NativeLaunch], Kernel],
+        turns: Turns,
     ) -> None:
-        """`make_kernel` makes a kernel, not started yet, of something that launches its process."""
+        """`make_kernel` makes a kernel, not started yet, of something that launches its process.
+
+        A zygote that nobody waits for is started when it is its turn.
+        """
         self._sandbox = sandbox
         self._python, self._env, self._cwd = python, env, cwd
         self._preload = list(preload)
         self._wanted = spares
         self._make_kernel = make_kernel
+        self._turns = turns
+        self._awaited = asyncio.Event()
         self._spares: list[_Spare] = []
         self._failures = 0
         self._zygote: Zygote | None = None
@@ -64,7 +71,7 @@ class Nursery:
         """Start the zygote when there has been a moment's quiet; nobody has to wait for it."""
         self.put_off()
         if self._current is None and not self._closed:
-            self._beginning = asyncio.get_running_loop().call_later(QUIET_SECONDS, self.begin)
+            self._beginning = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._begin)
 
     def put_off(self) -> None:
         """Don't start it yet, unless it has been: something else is worth more just now."""
@@ -74,6 +81,10 @@ class Nursery:
 
     def begin(self) -> None:
         """Start the zygote now, unless it has been."""
+        self._awaited.set()
+        self._begin()
+
+    def _begin(self) -> None:
         self.put_off()
         if self._current is None and not self._closed:
             self._current = asyncio.get_running_loop().create_future()
@@ -161,7 +172,8 @@ class Nursery:
         while not self._closed:
             zygote = self._zygote = Zygote(self._sandbox, self._preload)
             try:
-                await zygote.start(self._python, self._env)
+                async with self._turns.turn(self._awaited):  # importing takes a processor for a second or two
+                    await zygote.start(self._python, self._env)
             except SandboxGone as error:
                 self._settle(ZygoteFailed(str(error)))
                 return

@@ -70,6 +70,8 @@ class Settings:
         "matplotlib_inline.backend_inline",
     )
     spares: int = 1
+    # The file by whose lock zygotes that nobody waits for get warm one after the other; one in the state directory.
+    turns_file: Path | None = None
 
     def __post_init__(self) -> None:
         for names, fits, rule in _RULES:
