@@ -1,6 +1,7 @@
 """The gate: what every request passes before anything else looks at it. Raw ASGI, for it is on the way of each event."""
 
 import time
+from contextlib import suppress
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -10,8 +11,11 @@ from cellhouse.doors.callers import Authenticator
 from cellhouse.doors.limits import DoorLimits
 from cellhouse.doors.metrics import Metrics
 from cellhouse.doors.origins import Origins, cors_headers, preflight_headers
-from cellhouse.doors.problems import of_unexpected, problem
+from cellhouse.doors.problems import ClientGone, of_unexpected, problem
+from cellhouse.doors.sending import Sender
+from cellhouse.doors.streams import Form, error_frame, streamed_form
 from cellhouse.doors.tenants import Tenants
+from cellhouse.doors.watch import Watch
 from cellhouse.model import CallReason, CellhouseError, InvalidArgument, ResourceExhausted
 
 PUBLIC: Final = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
@@ -79,7 +83,10 @@ class Gate:
             with tenant.request():
                 state = scope.setdefault("state", {})
                 state["caller"], state["tenant"] = caller, tenant
-                await self._app(scope, receive, answer)
+                watch = Watch(self._authenticator, authorization, receive, self._limits.recheck_seconds)
+                await self._app(scope, watch.receive, answer)
+                if watch.refusal is not None:
+                    await answer.break_off(watch.refusal, receive, self._limits.recheck_seconds)
         finally:
             self._requests -= 1
 
@@ -109,23 +116,38 @@ async def _empty(send: Send, headers: list[tuple[bytes, bytes]]) -> None:
 class _Answer:
     """A response on its way out: whether it has begun, and what is added to its head."""
 
-    __slots__ = ("_begun", "_metrics", "_scope", "_send", "extra", "started")
+    __slots__ = ("_begun", "_complete", "_form", "_metrics", "_scope", "_send", "extra", "started")
 
     def __init__(self, scope: Scope, send: Send, metrics: Metrics) -> None:
         self._scope, self._send, self._metrics = scope, send, metrics
         self._begun = time.perf_counter()
-        self.started = False
+        self.started = self._complete = False
+        self._form: Form | None = None
         self.extra: list[tuple[bytes, bytes]] = []
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
+            self._form = streamed_form(message)
             if self.extra and message["status"] != 204:
                 message["headers"] = [*message.get("headers", ()), *self.extra]
             route = getattr(self._scope.get("route"), "path", _NO_ROUTE)
             seconds = time.perf_counter() - self._begun
             self._metrics.answered(_method(self._scope["method"]), route, message["status"], seconds)
+        elif not message.get("more_body"):
+            self._complete = True
         await self._send(message)
+
+    async def break_off(self, error: CellhouseError, receive: Receive, seconds: float) -> None:
+        """Say why there is no more, where it can still be said: as the response, or as the last frame of a stream.
+
+        Anything else that has begun is left incomplete, by which the server knows to cut the connection.
+        """
+        if not self.started:
+            await problem(error)(self._scope, receive, self)
+        elif self._form is not None and not self._complete:
+            with suppress(ClientGone):
+                await Sender(self, seconds).body(error_frame(self._form, error), more=False)
 
 
 def _method(method: str) -> str:

@@ -29,6 +29,8 @@ class DoorLimits:
     heartbeat_seconds: float = 15.0
     # A reader that takes nothing for so long is cut off; it reads on from the number it had.
     stall_seconds: float = 300.0
+    # How long what is open outlives its token, once that is revoked or has expired.
+    recheck_seconds: float = 5.0
     # A body has to go on within so long, a request's head has to be there.
     body_seconds: float = 60.0
     head_seconds: float = 30.0

@@ -8,7 +8,7 @@ from typing import Final
 
 import pydantic_core
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from cellhouse.doors.limits import DoorLimits
 from cellhouse.doors.problems import ClientGone, Refused, of_unexpected
@@ -108,9 +108,17 @@ def encode_ndjson(page: list[Event | TailFrame]) -> bytes:
     return b"".join(pydantic_core.to_json(event.to_wire()) + b"\n" for event in page)
 
 
-def _error_frame(form: Form, error: CellhouseError) -> bytes:
+def error_frame(form: Form, error: CellhouseError) -> bytes:
+    """The last frame of a stream that ends for another reason than the code's end; it has no number."""
     body = pydantic_core.to_json(error.to_wire())
     return b"event: error\ndata: " + body + b"\n\n" if form is Form.SSE else body + b"\n"
+
+
+def streamed_form(head: Message) -> Form | None:
+    """The form of the stream that a response's head announces; None where it announces none."""
+    kinds = [value for name, value in head.get("headers", ()) if name == b"content-type"]
+    kind = kinds[0].partition(b";")[0] if kinds else b""
+    return next((form for form in (Form.SSE, Form.NDJSON) if form.value.encode() == kind), None)
 
 
 _ENCODE: Final = {Form.SSE: encode_sse, Form.NDJSON: encode_ndjson}
@@ -187,12 +195,12 @@ class EventStream(Response):
                 elif not await self._wait():
                     await sender.body(_ALIVE[self._form], more=True)
         except CellhouseError as error:
-            await sender.body(_error_frame(self._form, error), more=False)
+            await sender.body(error_frame(self._form, error), more=False)
         except ClientGone:
             raise
         except Exception as error:
             told = of_unexpected("events", error)
-            await sender.body(_error_frame(self._form, told), more=False)
+            await sender.body(error_frame(self._form, told), more=False)
         else:
             await sender.body(b"", more=False)
 
