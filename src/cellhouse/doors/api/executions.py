@@ -24,6 +24,8 @@ from cellhouse.runtime import ExecutionHandle
 
 EXECUTION = "Cellhouse-Execution"
 """Names the execution in the head of every response to executeCode."""
+ATTACHED = "Cellhouse-Attached"
+"""Says in the head of a stream whether the execution was there before this call."""
 
 router = APIRouter(prefix="/v1/runtimes/{runtime}", tags=["executions"], default_response_class=Response)
 _ONE = "/sessions/{session}/executions/{execution}"
@@ -74,7 +76,7 @@ async def _execute(visit: Visit, target: str, name: str) -> Response:
             slot,
             visit.limits,
             deadline=Deadline(handle.wait_timeout, handle.deadline),
-            headers={EXECUTION: str(handle.name)},
+            headers={EXECUTION: str(handle.name), ATTACHED: "true" if handle.attached else "false"},
         )
     except BaseException:
         slot.close()
