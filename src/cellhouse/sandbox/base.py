@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from cellhouse.model import CallReason, FailedPrecondition, Isolation, LimitHit, LimitReport, WallLimits
+from cellhouse.sandbox.privileged.giving import make_private as make_private
 from cellhouse.sandbox.privileged.uids import UidRange
 from cellhouse.sandbox.process import SandboxProcess
 
@@ -212,19 +213,6 @@ def require_layers(spec: SandboxSpec, report: Isolation) -> None:
                 level=report.level,
                 layer=name,
             )
-
-
-def make_private(directory: Path) -> None:
-    """Make a directory that only its owner can enter. FileExistsError where something else has its name.
-
-    Root may find it another's: what a sandbox with a uid of its own has left.
-    """
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if directory.is_symlink():
-        raise FileExistsError(f"{directory} is a symbolic link; a private directory must be a real one")
-    if os.geteuid() not in (0, directory.stat().st_uid):
-        raise PermissionError(f"{directory} belongs to another user; a private directory must be one's own")
-    directory.chmod(0o700)
 
 
 def owner_of(directory: Path) -> tuple[int, int] | None:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from cellhouse.model import Isolation, IsolationLayer
-from cellhouse.sandbox.base import ABSENT, IN_FORCE, SandboxSpec, make_private, unavailable
-from cellhouse.sandbox.bwrap import LEVEL, Bwrap, find_bwrap, program_in, remedy_for
+from cellhouse.sandbox.base import ABSENT, IN_FORCE, SandboxSpec, unavailable
+from cellhouse.sandbox.bwrap import LEVEL, Bwrap, candidates, find_bwrap, program_in, program_root, remedy_for
 from cellhouse.sandbox.launcher import Launch, Launcher
 from cellhouse.sandbox.pidfd import parent_of
-from cellhouse.sandbox.privileged import STARTER_SAYS, View, starter_remedy
+from cellhouse.sandbox.privileged import STARTER_SAYS, Privileged, View, starter_remedy
 from cellhouse.sandbox.seccomp import MACHINES, Filter, this_filter
 from cellhouse.sandbox.supervised import SupervisedSandbox
 from cellhouse.sandbox.system import (
@@ -49,17 +49,16 @@ class BubblewrapSandbox(SupervisedSandbox):
     level = LEVEL
     own_users = True
 
-    def __init__(self, spec: SandboxSpec) -> None:
-        super().__init__(spec)
+    def __init__(self, spec: SandboxSpec, privileged: Privileged | None = None) -> None:
+        super().__init__(spec, privileged)
         self._bwrap: Bwrap | None = None
         self._filter: Filter | None = this_filter()
 
     async def prepare(self, control: int) -> Launch:
         identity = await self.claim()
         self._bwrap = await self.in_thread(partial(find_bwrap, self._privileged))
-        make_private(self.runtime_dir)
         for directory in (self.content, self.runtime_dir):
-            await self.in_thread(partial(self._privileged.give, directory))
+            await self.in_thread(partial(self._privileged.make, directory))
         view = View(needed=identity is not None)
         descriptors: list[int] = []
         try:
@@ -271,6 +270,12 @@ class BubblewrapSandbox(SupervisedSandbox):
 
     def end_unready(self, launcher: Launcher) -> None:
         launcher.kill_child()
+
+
+def shown(spec: SandboxSpec) -> list[Path]:
+    """What of the host the view of such a sandbox has to show, but for what it may write."""
+    programs = [program_root(path) for path in candidates()]
+    return [*spec.read_only, spec.supervisor.parent, *programs]
 
 
 def _covers(shared: Iterable[Path], path: Path) -> bool:

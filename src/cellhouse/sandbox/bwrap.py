@@ -148,12 +148,16 @@ _looking = threading.Lock()
 _found: dict[tuple[tuple[Path, ...], bool], Bwrap] = {}
 
 
+def program_root(path: Path) -> Path:
+    """What has to be seen of a program: the one in the wheel finds its libraries beside its package."""
+    return next((each.parent for each in path.parents if each.name == WHEEL), path)
+
+
 def program_in(view: View, path: Path) -> Path:
     """Where a program that was found on the host is to be found in a view of it, with the libraries it brings along."""
     if Path("/usr") in path.parents:  # which everybody sees
         return path
-    # The one in the wheel finds its libraries beside its package.
-    root = next((each.parent for each in path.parents if each.name == WHEEL), path)
+    root = program_root(path)
     return view.place(root) / path.relative_to(root)
 
 

@@ -6,6 +6,7 @@ import signal
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
@@ -23,7 +24,6 @@ from cellhouse.sandbox.base import (
     SandboxGone,
     SandboxLoss,
     SandboxSpec,
-    make_private,
     require_layers,
     unavailable,
 )
@@ -32,7 +32,7 @@ from cellhouse.sandbox.conversation import Conversation
 from cellhouse.sandbox.launcher import Launch, Launcher
 from cellhouse.sandbox.leftovers import RUN
 from cellhouse.sandbox.limits import LimitKeeper
-from cellhouse.sandbox.privileged import Here, Identity
+from cellhouse.sandbox.privileged import Here, Identity, Privileged
 
 START_SECONDS: Final = 30.0  # for the supervisor to say that it is there
 LOSS_SECONDS: Final = 0.1  # from the supervisor's end to that of the launcher, which says more about it
@@ -50,8 +50,9 @@ class SupervisedSandbox(Conversation):
     own_users: bool
     """Whether what runs inside is in a user namespace of its own, without capabilities."""
 
-    def __init__(self, spec: SandboxSpec) -> None:
-        super().__init__(Here(spec.state, level=self.level, uids=spec.uids))
+    def __init__(self, spec: SandboxSpec, privileged: Privileged | None = None) -> None:
+        """`privileged` is who does what this process can't, or is not to."""
+        super().__init__(privileged or Here(spec.state, level=self.level, uids=spec.uids))
         self.spec = spec
         self.content = spec.state / "content"
         self.runtime_dir = spec.state / RUN
@@ -163,8 +164,8 @@ class SupervisedSandbox(Conversation):
         return self._closing is not None
 
     async def _launch(self) -> Launcher:
-        make_private(self.spec.state)
-        make_private(self.content)
+        for directory in (self.spec.state, self.content):
+            await self.in_thread(partial(self._privileged.make, directory))
         self._channel, theirs = Channel.pair()
         with theirs:
             launch = await self.prepare(theirs.fileno())

@@ -30,6 +30,7 @@ def command_of(
     identity: Identity | None = None,
     view: Sequence[Seen] = (),
     enter: Sequence[Path] = (),
+    placing: Sequence[tuple[int, int]] = (),
 ) -> list[str]:
     """See `Start`. To be run by this process itself. FailedPrecondition where a view has no place to be put up."""
     if identity is not None:
@@ -46,6 +47,7 @@ def command_of(
             "gid": identity.gid,
             "enter": [str(path) for path in enter],
             "place": str(place),
+            "placing": placing,
             "view": [[str(seen.host), seen.place.name, seen.writable] for seen in view],
         }
         return [interpreter, "-I", "-S", "-B", str(STARTER), json.dumps(plan), *argv]

@@ -1,4 +1,4 @@
-"""A directory with all that is in it becomes another uid's: for what stands in /content before a sandbox begins."""
+"""The directories of a sandbox: made private, and given to its uid with all that stands in them before it begins."""
 
 import os
 import stat
@@ -7,6 +7,19 @@ from pathlib import Path
 from cellhouse.sandbox.privileged.uids import Identity
 
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def make_private(directory: Path) -> None:
+    """Make a directory that only its owner can enter. FileExistsError where something else has its name.
+
+    Root may find it another's: what a sandbox with a uid of its own has left.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if directory.is_symlink():
+        raise FileExistsError(f"{directory} is a symbolic link; a private directory must be a real one")
+    if os.geteuid() not in (0, directory.stat().st_uid):
+        raise PermissionError(f"{directory} belongs to another user; a private directory must be one's own")
+    directory.chmod(0o700)
 
 
 def give_tree(top: Path, identity: Identity) -> None:

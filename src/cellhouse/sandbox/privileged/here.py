@@ -19,7 +19,7 @@ from cellhouse.sandbox.limits.content_disk import mount_disk
 from cellhouse.sandbox.limits.leftovers import note_groups
 from cellhouse.sandbox.pidfd import pidfd_open, send_signal
 from cellhouse.sandbox.privileged.command import command_of
-from cellhouse.sandbox.privileged.giving import give_tree
+from cellhouse.sandbox.privileged.giving import give_tree, make_private
 from cellhouse.sandbox.privileged.seam import Start
 from cellhouse.sandbox.privileged.uids import (
     DEFAULT_UIDS,
@@ -94,8 +94,9 @@ class Here:
             metadata={"isolation": self._level, "layer": "uid"},
         )
 
-    def give(self, directory: Path) -> None:
-        if self._lease is not None:
+    def make(self, directory: Path) -> None:
+        make_private(directory)
+        if self._lease is not None and directory != self._state:
             give_tree(directory, self._lease.identity)
 
     def give_pipe(self, descriptor: int) -> None:
@@ -127,6 +128,7 @@ class Here:
                 identity=start.identity,
                 view=start.view,
                 enter=start.enter,
+                placing=list(zip(start.descriptors, start.places, strict=True)) if start.places else (),
             ),
             stdin=subprocess.DEVNULL,
             stdout=start.stdout,

@@ -30,8 +30,8 @@ class Seen:
 class Start:
     """A program to be started: as `identity` and within `view` where there is one, else as this service.
 
-    `enter` are the files by which it goes into its groups. `descriptors` are handed on under their numbers, and stay
-    the caller's. It has no environment, and a session of its own.
+    `enter` are the files by which it goes into its groups. `descriptors` are handed on, and stay
+    the caller's: under their numbers, or where there is an identity under those of `places`, of which none is below 3. It has no environment, and a session of its own.
     """
 
     argv: Sequence[str]
@@ -39,6 +39,7 @@ class Start:
     stderr: int
     stdout: int = NOWHERE
     descriptors: Sequence[int] = ()
+    places: Sequence[int] = ()
     enter: Sequence[Path] = ()
     identity: Identity | None = None
     view: Sequence[Seen] = field(default=())
@@ -67,8 +68,9 @@ class Privileged(LimitMaker, Protocol):
     def no_identity(self) -> str:
         """Why there is no identity of its own, as the end of a sentence, and what would help."""
 
-    def give(self, directory: Path) -> None:
-        """A directory of the sandbox's becomes that identity's, with all that is in it. OSError."""
+    def make(self, directory: Path) -> None:
+        """The sandbox's own directory, or one in it: private, made where it is missing; once there is an identity, what is
+        in it becomes that identity's. OSError."""
 
     def give_pipe(self, descriptor: int) -> None:
         """A pipe that a process inside is handed becomes its own: else it could not open /dev/stdout. No pipe: nothing."""

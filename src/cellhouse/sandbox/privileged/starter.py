@@ -4,6 +4,7 @@ Run as ``python -I -S -B starter.py PLAN PROGRAM [ARGUMENT ...]`` by root, with 
 have. Only the standard library, no threads, no file that the sandbox could have touched. PLAN is JSON::
 
     {"parent": pid, "uid": ..., "gid": ..., "enter": [a group's cgroup.procs, ...],
+     "placing": [[a descriptor, the number that the program is to have it under], ...],
      "place": an empty directory, "view": [[path of the host, name below the place, whether it can be written], ...]}
 
 In a mount namespace of this process alone, each path of `view` is bound below `place`: so the uid, for which the
@@ -19,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import signal
@@ -96,6 +98,18 @@ def put_up(place: str, view: Sequence[tuple[str, str, bool]]) -> None:
     mount("none", place, "none", MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 
+def put_in_place(placing: Sequence[tuple[int, int]]) -> None:
+    if not placing:
+        return
+    above = 1 + max(place for _, place in placing)
+    # Out of the way first: one that comes to stand at a number must not close another that is yet to move.
+    moved = [(fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, above), place) for descriptor, place in placing]
+    for descriptor, _ in placing:
+        os.close(descriptor)
+    for descriptor, place in moved:
+        os.dup2(descriptor, place)
+
+
 def enter(groups: Sequence[str]) -> None:
     for path in groups:
         descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
@@ -136,6 +150,7 @@ def become(plan: dict[str, Any], argv: Sequence[str]) -> NoReturn:
     if os.getppid() != plan["parent"]:
         os._exit(FAILED)
     os.chdir("/")
+    put_in_place(plan["placing"])
     # The interpreter ignores them, which an exec would hand on.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
