@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 from cellhouse import __version__
 from cellhouse.doors import metrics as metrics_text
 from cellhouse.doors.api import ROUTERS
-from cellhouse.doors.callers import Authenticator, Scope
+from cellhouse.doors.callers import LOCAL_TENANT, Authenticator, Scope
 from cellhouse.doors.documents import answers, components, data
 from cellhouse.doors.gate import Gate
 from cellhouse.doors.limits import DoorLimits
@@ -44,8 +44,11 @@ async def readyz(request: Request) -> Response:
 
 @_service.get("/metrics", responses=data("Counters, in the text format of Prometheus.", "text/plain"))
 async def metrics(request: Request) -> Response:
-    enter(request, Scope.ADMIN)
-    return Response(request.app.state.metrics.text(), headers={"Content-Type": metrics_text.CONTENT_TYPE})
+    visit = enter(request, Scope.ADMIN)
+    whose = None if visit.caller.tenant == LOCAL_TENANT else visit.tenant
+    return Response(
+        request.app.state.metrics.text(whose), headers={"Content-Type": metrics_text.CONTENT_TYPE}
+    )
 
 
 @_service.get("/docs", include_in_schema=False)

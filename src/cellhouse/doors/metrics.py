@@ -6,7 +6,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from cellhouse.doors.tenants import Tenants
+from cellhouse.doors.tenants import Tenant, Tenants
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -18,6 +18,7 @@ class Metrics:
     def __init__(self, tenants: Tenants) -> None:
         self._tenants = tenants
         self._registry = CollectorRegistry()
+        self._now = CollectorRegistry()  # of what is so now, which can be told of one tenant, too
         self._requests = Counter(
             "cellhouse_http_requests",
             "Requests that were answered.",
@@ -31,15 +32,13 @@ class Metrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
-        self._runtimes = Gauge("cellhouse_runtimes", "Runtimes that live.", registry=self._registry)
+        self._runtimes = Gauge("cellhouse_runtimes", "Runtimes that live.", registry=self._now)
         self._unfinished = Gauge(
-            "cellhouse_executions_unfinished", "Executions that run or wait.", registry=self._registry
+            "cellhouse_executions_unfinished", "Executions that run or wait.", registry=self._now
         )
-        self._streams = Gauge(
-            "cellhouse_streams", "Streams of events that are open.", registry=self._registry
-        )
+        self._streams = Gauge("cellhouse_streams", "Streams of events that are open.", registry=self._now)
         self._answering = Gauge(
-            "cellhouse_http_requests_in_progress", "Requests being answered.", registry=self._registry
+            "cellhouse_http_requests_in_progress", "Requests being answered.", registry=self._now
         )
         self._started = Gauge(
             "cellhouse_start_time_seconds", "When the service started.", registry=self._registry
@@ -51,11 +50,12 @@ class Metrics:
         self._requests.labels(method, route, str(code)).inc()
         self._first.labels(route).observe(seconds)
 
-    def text(self) -> bytes:
-        """All of it, as it is now."""
-        tenants = self._tenants.open
-        self._runtimes.set(sum(len(tenant.house.list_runtimes()) for tenant in tenants))
-        self._unfinished.set(sum(len(tenant.house.unfinished) for tenant in tenants))
-        self._streams.set(sum(tenant.streams for tenant in tenants))
-        self._answering.set(sum(tenant.requests for tenant in tenants))
-        return generate_latest(self._registry)
+    def text(self, tenant: Tenant | None = None) -> bytes:
+        """All of it, as it is now; or what one tenant has now, for counts of requests would tell it of others."""
+        tenants = self._tenants.open if tenant is None else [tenant]
+        self._runtimes.set(sum(len(each.house.list_runtimes()) for each in tenants))
+        self._unfinished.set(sum(len(each.house.unfinished) for each in tenants))
+        self._streams.set(sum(each.streams for each in tenants))
+        self._answering.set(sum(each.requests for each in tenants))
+        now = generate_latest(self._now)
+        return now + generate_latest(self._registry) if tenant is None else now
