@@ -34,7 +34,10 @@ def serving(cli: Cli, *args: str) -> Iterator[tuple["subprocess.Popen[str]", htt
     try:
         line = process.stdout.readline()
         assert line.startswith("cellhouse: listening on http://127.0.0.1:"), process.stderr.read()
-        with httpx.Client(base_url=line.split()[-1], timeout=SECONDS, trust_env=False) as client:
+        # Made for this account where there was none.
+        headers = {"authorization": f"Bearer {(cli.state / 'tokens' / 'local').read_text().strip()}"}
+        url = line.split()[-1]
+        with httpx.Client(base_url=url, headers=headers, timeout=SECONDS, trust_env=False) as client:
             yield process, client
     finally:
         watchdog.cancel()
@@ -108,10 +111,10 @@ def test_killed_it_tells_of_the_loss_and_runs_nothing_twice(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("args", "says", "status"),
     [
-        (["--host", "0.0.0.0"], "tokens", 3),
+        (["--host", "0.0.0.0"], "there is no token", 3),
         (["--tls-cert", "none.pem"], "none.pem", 2),
         (["--uds", "/nowhere/at/all"], "/nowhere/at/all", 2),
-        (["--host", "127.evil.example"], "tokens", 3),
+        (["--host", "127.evil.example"], "there is no token", 3),
     ],
 )
 def test_what_it_cannot_do_is_said(cli: Cli, args: list[str], says: str, status: int) -> None:
