@@ -7,7 +7,7 @@ SIZE_RULE: Final = "a number of bytes, such as 512M or 1.5G; K, M, G and T are p
 DURATION_RULE: Final = "a number with its unit, such as 30s, 15m, 12h, 30d or 2w"
 
 _SIZES: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_SIZE: Final = re.compile(r"([0-9]{1,15})(\.[0-9]{1,9})?([KMGT]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
+_SIZE: Final = re.compile(r"([0-9]{1,19})(\.[0-9]{1,9})?([KMGT]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhdw])", re.ASCII)
 
