@@ -215,6 +215,42 @@ while True: time.sleep(0.01)"""
     assert told.error[0] == "TimedOut"
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        # The interpreter's lock is let go in the first, and held in the second; neither looks at signals.
+        "numpy.lib.stride_tricks.as_strided(numpy.ones(1), (1 << 50,), (0,)).sum()",
+        "sum(range(1 << 60))",
+    ],
+)
+async def test_time_limit_of_a_call_that_no_interrupt_ends(mortal: Rig, call: str) -> None:
+    """One call of C code that goes on: it is killed after the grace, and nothing that was printed is lost."""
+
+    async def script(k: FakeKernel, _: Sent) -> None:
+        k.echo()
+        k.stream("running\n")
+        await asyncio.Event().wait()
+
+    assert (await mortal.run("import numpy\nx = 5\nprint('on')", _on)).result.outcome is Outcome.OK
+    with mortal.limits(interrupt_grace=0.1):
+        told = await mortal.run(f"print('running')\n{call}", script, execution_timeout=1.0)
+    assert told.result.outcome is Outcome.TIMED_OUT
+    assert told.metadata == {"limitSeconds": "1", "endedBy": "kill"}
+    assert told.result.session_state is SessionState.RESET
+    assert told.error[0] == "TimedOut"
+    if not mortal.ipykernel:  # whose own buffer dies with it
+        assert told.result.stdout == "running\n"
+    fresh = await mortal.run("print('fresh' if 'x' not in globals() else 'old')", _fresh)
+    assert plain(fresh) == (Outcome.OK, "fresh\n", "", "")
+    assert fresh.notices == ["FRESH_KERNEL"]
+
+
+def _fresh(k: FakeKernel) -> None:
+    k.echo()
+    k.stream("fresh\n")
+    k.done()
+
+
 async def test_time_limit_that_is_swallowed(rig: Rig) -> None:
     async def script(k: FakeKernel, _: Sent) -> None:
         k.echo()

@@ -235,6 +235,7 @@ def test_the_end_waits_for_threads_and_runs_what_was_registered(k: Inside) -> No
     host_class = k.native("host").Host
     host = host_class.__new__(host_class)
     host.streams = types.SimpleNamespace(flush=lambda: None)
+    host.interrupts = types.SimpleNamespace(depth=1)
     read, write = os.pipe()
 
     def work() -> None:
@@ -261,6 +262,7 @@ def test_without_threading_shutdown_the_end_is_an_end(k: Inside) -> None:
     host_class = k.native("host").Host
     host = host_class.__new__(host_class)
     host.streams = types.SimpleNamespace(flush=lambda: None)
+    host.interrupts = types.SimpleNamespace(depth=1)
     read, write = os.pipe()
 
     def leave() -> None:
@@ -280,4 +282,5 @@ def test_without_run_exitfuncs_the_end_is_an_end(k: Inside) -> None:
     host_class = k.native("host").Host
     host = host_class.__new__(host_class)
     host.streams = types.SimpleNamespace(flush=lambda: None)
+    host.interrupts = types.SimpleNamespace(depth=1)
     assert k.exit_code(host._leave) == 1

@@ -3,12 +3,17 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
+from cellhouse.environments import Environment
+from cellhouse.messages import Message, RawText
 from cellhouse.model import DisplayEvent, Outcome
+from tests.contract.native_rig import NativeKernels
 from tests.contract.rig import Rig, plain
 from tests.contract.truths import Told
+from tests.kernel.support import items_until, until
 
 STORM_SECONDS = 0.003
 
@@ -151,3 +156,40 @@ interrupts.leave()
 time.sleep(60)"""
     told = await native.run(code)
     assert told.error[0] == "KeyboardInterrupt"
+
+
+@pytest.mark.parametrize(
+    ("fd", "write"),
+    [
+        (1, "libc.write(1, b'x' * 100, 100)"),
+        (2, "libc.write(2, b'x' * 1_000_000, 1_000_000)"),
+        (1, "libc.puts(b'x' * 1_000)"),
+    ],
+)
+async def test_c_code_that_prints_with_the_interpreter_s_lock_while_nobody_reads(
+    environment: Environment, tmp_path: Path, fd: int, write: str
+) -> None:
+    """The pipe is full, and no other thread can do anything: the system call fails, and Python goes on from there."""
+    kernels = NativeKernels(environment, tmp_path)
+    kernel = await kernels.start()
+    code = f"""
+import ctypes
+libc = ctypes.PyDLL(None)
+try:
+    while True: {write}
+except KeyboardInterrupt:
+    open('interrupted', 'w').close()
+    raise"""
+    asked = kernel.send("shell", "execute_request", {"code": code})
+    call = Path(f"/proc/{kernel._process.pid}/syscall") if kernel._process else Path()
+    await until(lambda: kernel._inbox.held and call.read_text().split()[1:2] == [hex(fd)])
+    kernel.interrupt()
+    await until((tmp_path / "interrupted").exists)
+    assert kernel._inbox.held
+    items = await items_until(
+        kernel, lambda item: isinstance(item, Message) and item.msg_type == "execute_reply"
+    )
+    (reply,) = [item for item in items if isinstance(item, Message) and item.msg_type == "execute_reply"]
+    assert (reply.parent_id, reply.content["ename"]) == (asked, "KeyboardInterrupt")
+    assert sum(len(item.data) for item in items if isinstance(item, RawText)) > 1_000_000
+    await kernels.close()

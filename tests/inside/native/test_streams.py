@@ -55,7 +55,7 @@ async def test_a_broken_stream_loses_nothing_and_is_whole_in_the_next_cell(
 ) -> None:
     told = await native.run(f"import os, sys\nprint('before', end='')\n{breaking}")
     assert told.result.stdout == "before"
-    assert told.result.outcome is Outcome.OK
+    assert told.result.outcome is Outcome.OK, told.result.execution_error
     told = await native.run("print('after'); print('error', file=sys.stderr); os.system('echo child');")
     assert plain(told) == (Outcome.OK, "after\nchild\n", "error\n", "")
 
@@ -121,7 +121,7 @@ link = get_ipython().sink.link
 os.write(1, b'one' + link._mark[:9]); os.write(1, b'two\\n')
 sys.stdout.write('\\0\\1' * 50 + '\\n')"""
     told = await native.run(code)
-    assert told.result.outcome is Outcome.OK
+    assert told.result.outcome is Outcome.OK, told.result.execution_error
     raw = told.log.read_text("stdout").text
     assert raw.startswith("one")
     assert raw.endswith("two\n" + "\0\1" * 50 + "\n")
@@ -185,7 +185,7 @@ for i in range(60_000): print(f'[{i}]', flush=not i % 7)
 signal.setitimer(signal.ITIMER_REAL, 0)
 print(count)"""
     told = await native.run(code)
-    assert told.result.outcome is Outcome.OK
+    assert told.result.outcome is Outcome.OK, told.result.execution_error
     offset, text = 0, ""
     while not (page := told.log.read_text("stdout", offset, 4 << 20)).eof:
         text, offset = text + page.text, page.next_offset
@@ -194,6 +194,19 @@ print(count)"""
     count = int(text.splitlines()[-1])
     assert sorted(map(int, re.findall(r"<(\d+)>", text))) == list(range(1, count + 1))
     assert count > 50
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [("close", "I/O operation on closed file."), ("detach", "underlying buffer has been detached")],
+)
+async def test_a_stream_that_was_closed_stays_so_whenever_the_helper_looks(
+    native: Rig, how: str, words: str
+) -> None:
+    """The look comes at any moment; here it comes between the two."""
+    code = f"import sys\nstreams = get_ipython().sink.streams\nsys.stdout.{how}()\nstreams.flush_some()\nprint(1)"
+    assert (await native.run(code)).error == ("ValueError", words)
+    assert plain(await native.run("print(2)")) == (Outcome.OK, "2\n", "", "")
 
 
 async def test_a_line_that_has_not_ended_is_seen_while_the_code_runs(native: Rig) -> None:
@@ -215,7 +228,7 @@ async def test_a_fork_that_runs_off_the_end_of_its_cell(native: Rig) -> None:
     code = "import os\npid = os.fork()\nprint('child' if pid == 0 else 'parent')\nif pid: os.waitpid(pid, 0);"
     told = await native.run(code)
     assert sorted(told.result.stdout.split()) == ["child", "parent"]
-    assert told.result.outcome is Outcome.OK
+    assert told.result.outcome is Outcome.OK, told.result.execution_error
     assert plain(await native.run("os.getpid() != pid")) == (Outcome.OK, "", "", "True")
 
 
@@ -235,7 +248,7 @@ for _ in range(20):
     os.waitpid(pid, 0)
 thread.join()"""
     told = await native.run(code)
-    assert told.result.outcome is Outcome.OK
+    assert told.result.outcome is Outcome.OK, told.result.execution_error
     offset, text = 0, ""
     while not (page := told.log.read_text("stdout", offset, 4 << 20)).eof:
         text, offset = text + page.text, page.next_offset

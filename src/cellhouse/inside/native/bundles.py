@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from typing import Any
 
 from .frames import encode
 from .link import Link
+from .own import base64
 
 MIME_TYPES = 64  # named of a bundle that was dropped
 OVERHEAD_BYTES = 1_024

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 import types
 from typing import Any
 
 from .link import Link
 from .origin import origin
+from .own import os
 
 
 class Comms:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
-import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
@@ -14,6 +12,7 @@ from .helper import Helper
 from .libc import flush_c_output
 from .link import Link
 from .origin import origin
+from .own import os, threading
 from .questions import Questions
 from .shell import ZMQInteractiveShell
 from .standin import Running
@@ -36,15 +35,16 @@ class Executions:
         loop: asyncio.AbstractEventLoop,
         *,
         after: Callable[[], None],
+        ours: Callable[[Callable[[], None]], None],
     ) -> None:
-        """`after` is called once a cell has ended that ran as a task."""
+        """`after` is called once a cell has ended that ran as a task; `ours` calls what is our own work then."""
         self.busy = False
         self._shell, self._link, self._streams = shell, link, streams
         self._interrupts = link.interrupts
-        self._interrupts.entries = {Executions._call.__code__, Executions._task_done.__code__}
+        self._interrupts.entries |= {Executions._call.__code__, ours.__code__}
         self._questions, self._children, self._loop = questions, children, loop
         self.helper = Helper(self._interrupts, streams)
-        self._after = after
+        self._after, self._ours = after, ours
         self._pid = os.getpid()
 
     def run(self, header: dict[str, Any], content: dict[str, Any]) -> None:
@@ -67,7 +67,7 @@ class Executions:
         task = self._loop.create_task(cell)
         self._interrupts.task = task
         self._interrupts.running = True
-        task.add_done_callback(lambda done: self._task_done(header, silent, done))
+        task.add_done_callback(lambda done: self._ours(lambda: self._task_done(header, silent, done)))
 
     def _begin(self, parent: str, content: dict[str, Any], silent: bool) -> None:
         if len(self._link.descriptors) >= 2:
@@ -98,13 +98,15 @@ class Executions:
         return how, self._shell.should_run_async(code, **how)
 
     def _call(self, function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-        """The one way from here into the user's code. An interrupt that lands in this very frame is put off."""
+        """The one way from here into the user's code. What lands in this very frame is put off."""
+        interrupts = self._interrupts
+        depth = interrupts.depth
         try:
-            self._interrupts.running = True
+            interrupts.depth, interrupts.running = 0, True
             try:
                 return function(), None
             finally:
-                self._interrupts.running = False
+                interrupts.running, interrupts.depth = False, depth
         except BaseException as error:
             return None, error
 
@@ -141,9 +143,9 @@ class Executions:
             error = result.error_before_exec or result.error_in_exec or self._shell.failure
         if isinstance(error, asyncio.CancelledError) and self._interrupts.asked:
             error = KeyboardInterrupt()
-        reply = self._reply(error)
         flush_c_output()
-        self._streams.flush_theirs()
+        _, flush_error = self._call(self._streams.flush_theirs)
+        reply = self._reply(error or flush_error)
         self._streams.heal()
         self._streams.flush_late()
         self._answer(parent, reply)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import datetime
-import json
-import math
-import numbers
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from .own import base64, datetime, json, math, numbers
 
 HEAD = struct.Struct(">IIQ")
 """Bytes of the header, of the content, and of all buffers together; these follow in this order."""

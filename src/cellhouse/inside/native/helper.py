@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
-import time
-import traceback
-
 from .interrupts import AGAIN_SECONDS, Interrupts
+from .own import _thread, traceback
 from .streams import Streams
 
 FLUSH_SECONDS = 0.03
@@ -22,9 +19,11 @@ class Helper:
         self._parked = False  # nor started
         self._idle = 0
         self._gate = _thread.allocate_lock()
+        self._pause = _thread.allocate_lock()
 
     def start(self) -> None:
         self._gate.acquire()
+        self._pause.acquire()
         _thread.start_new_thread(self._run, ())
 
     def wake(self) -> None:
@@ -41,10 +40,10 @@ class Helper:
                 self._parked = True
                 self._gate.acquire()
             again = interrupts.again()
-            time.sleep(AGAIN_SECONDS if again else FLUSH_SECONDS)
+            self._pause.acquire(timeout=AGAIN_SECONDS if again else FLUSH_SECONDS)
             self._idle = 0 if interrupts.running or streams.careful else self._idle + 1
             try:
                 streams.flush_late()
                 streams.flush_some()
             except Exception:
-                traceback.print_exc()
+                traceback.print_exc(file=streams.err)

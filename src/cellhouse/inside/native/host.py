@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import atexit
 import gc
-import os
-import socket
 import sys
-import threading
-import traceback
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from . import requests
@@ -22,8 +19,10 @@ from .interrupts import Interrupts
 from .landlock import enter as enter_landlock
 from .link import Link
 from .origin import carry, origin
+from .own import os, socket, threading, time, traceback
 from .pipes import Pipe
 from .pools import fill_pools as fill_pools
+from .printed import write_all
 from .questions import Questions
 from .rehearsal import rehearse
 from .shell import ZMQInteractiveShell, make_shell
@@ -33,6 +32,8 @@ from .tracebacks import Report
 
 _shell: ZMQInteractiveShell | None = None
 _comms = Comms()
+FAILURES = 100
+"""Of the loop itself, one after the other, before it is given up."""
 
 
 def prepare() -> None:
@@ -56,10 +57,13 @@ class Host:
     def __init__(self, sock: socket.socket) -> None:
         self.shell = _shell if _shell is not None else make_shell()
         self.interrupts = Interrupts()
+        self.interrupts.entries |= {Host.serve.__code__, Host._tell.__code__}
         self.link = Link(sock, [Pipe(number, self.interrupts) for number in (1, 2)], self.interrupts)
         self.bundles = Bundles(self.link)
         self.comms = _comms
         self.loop = asyncio.new_event_loop()
+        self.loop.time = time.monotonic  # type: ignore[method-assign]
+        self._failures = 0
 
     def serve(self) -> NoReturn:
         try:
@@ -71,14 +75,48 @@ class Host:
         asyncio.set_event_loop(self.loop)
         self.loop.set_exception_handler(self._background_error)
         self.loop.add_reader(self.link.sock, self._readable)
-        self.loop.call_soon(self._work)  # what came with the first message
+        self.loop.call_soon(self._ours, self._work)  # what came with the first message
         while True:
             try:
+                self.loop.call_soon(self._runs)
                 self.loop.run_forever()
             except KeyboardInterrupt:
                 continue  # of a cell's own task, which has it by now
-            except SystemExit:
-                traceback.print_exc()  # of another task or a callback: nobody else hears of it
+            except BaseException:
+                # SystemExit of another task or a callback, or what a signal's handler raised: nobody else hears of it.
+                self._failures += 1
+                if self._failures > FAILURES:
+                    self._give_up()
+                self._tell()
+
+    def _runs(self) -> None:
+        self._failures = 0
+
+    def _ours(self, work: Callable[[], None]) -> None:
+        """Do work of our own. What goes wrong in it ends the process: better an end that is told than a wait without end."""
+        self.interrupts.enter()
+        try:
+            work()
+        except BaseException:
+            self._give_up()
+        try:
+            self.interrupts.leave()
+        except BaseException:  # of a handler of the user's that had to wait
+            self._tell()
+
+    def _tell(self) -> None:
+        """An error that belongs to no cell."""
+        self.interrupts.depth += 1
+        self.streams.heal()
+        traceback.print_exc(file=self.streams.err)
+        self.interrupts.depth -= 1  # what was put off meanwhile comes again
+
+    def _give_up(self) -> NoReturn:
+        try:
+            self.streams.flush()
+            write_all(2, traceback.format_exc().encode("utf-8", "backslashreplace"))
+        finally:
+            os._exit(1)
 
     def _start(self) -> None:
         header, content = self._first()
@@ -115,6 +153,7 @@ class Host:
             self.children,
             self.loop,
             after=self._cell_done,
+            ours=self._ours,
         )
         self.executions.helper.start()
         mark = MARK_START + bytes.fromhex(content["nonce"])
@@ -133,6 +172,9 @@ class Host:
     # requests
 
     def _readable(self) -> None:
+        self._ours(self._take_in)
+
+    def _take_in(self) -> None:
         self.link.receive()
         self._work()
 
@@ -183,7 +225,7 @@ class Host:
             elif kind == "shutdown_request":
                 self._reply("shutdown", header, {"status": "ok", "restart": False})
                 self._leave()
-        except Exception as error:
+        except BaseException as error:  # `sys.exit()` in a callback of a widget's is its error, too
             found = Report.of(type(error), error, traceback.format_exception(type(error), error, None))
             name = kind.replace("_request", "")
             self._reply(name, header, {"status": "error", **found.content()})
@@ -210,6 +252,7 @@ class Host:
     def _leave(self) -> NoReturn:
         """End as a Python program does: threads are awaited, what was registered is run."""
         status = 0
+        self.interrupts.depth = 0  # from here on it is the user's code
         try:
             shutdown = getattr(threading, "_shutdown", None)
             if shutdown is not None:

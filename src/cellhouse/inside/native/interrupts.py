@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import _thread
 import asyncio
-import signal
+import signal as theirs
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
+
+from .own import _thread, signal
 
 AGAIN_SECONDS = 0.001
 
@@ -24,13 +25,20 @@ class Interrupts:
         self.running = False
         """True exactly while the user's code may be interrupted."""
         self.pending = False
-        self.entries: set[CodeType] = set()
-        """Code of ours that calls the user's: an interrupt that lands right there is put off, too."""
+        self.entries: set[CodeType] = {
+            Interrupts.enter.__code__,
+            Interrupts.leave.__code__,
+            Interrupts.arrived.__code__,
+            _PutOff.__call__.__code__,
+        }
+        """Code of ours at the border to the user's: what lands right there is put off, too."""
         self.task: asyncio.Task[Any] | None = None
         self.asked = False
         """Whether the task was cancelled by us: its CancelledError then means KeyboardInterrupt."""
-        self._depth = 0
-        self._later: list[tuple[int, Callable[..., Any]]] = []
+        self.depth = 0
+        """Not 0 while our own code runs."""
+        self._later: dict[int, Callable[..., Any]] = {}
+        """Handlers of the user's that wait. One of a signal: as in Python itself, more of the same become one."""
 
     def put_off_handlers(self) -> None:
         """Handlers of the user's, too, are called in the user's code and not in the middle of ours."""
@@ -44,12 +52,12 @@ class Interrupts:
         def getsignal(number: int) -> Any:
             return _theirs(get_handler(number))
 
-        signal.signal, signal.getsignal = setsignal, getsignal  # type: ignore[assignment]
+        theirs.signal, theirs.getsignal = setsignal, getsignal  # type: ignore[assignment]
 
     def arrived(self, number: int, frame: FrameType | None, handler: Callable[..., Any]) -> None:
         """A signal with a handler of the user's."""
-        if self.inside:
-            self._later.append((number, handler))
+        if self.inside or (frame is not None and frame.f_code in self.entries):
+            self._later[number] = handler
         else:
             handler(number, frame)
 
@@ -62,7 +70,7 @@ class Interrupts:
     def enter(self) -> None:
         """What follows, up to `leave`, is not interrupted."""
         if _thread.get_ident() == self.main:
-            self._depth += 1
+            self.depth += 1
 
     __enter__ = enter
 
@@ -75,20 +83,26 @@ class Interrupts:
         """Leave without raising; whether an interrupt waits that the next look of `again` will deliver."""
         if _thread.get_ident() != self.main:
             return False
-        self._depth -= 1
-        while self._later and not self._depth:
-            number, handler = self._later.pop(0)
-            handler(number, None)
-        return self.pending and not self._depth
+        self.depth -= 1
+        if self._later and not self.depth:
+            self._call_later()
+        return self.pending and not self.depth
+
+    def _call_later(self) -> None:
+        """Handlers that were put off. What one of them prints may call the others in its middle."""
+        for number in sorted(self._later):
+            handler = self._later.pop(number, None)
+            if handler is not None:
+                handler(number, None)
 
     @property
     def inside(self) -> bool:
         """Whether this thread is in our own code, where no interrupt is raised."""
-        return self._depth > 0 and _thread.get_ident() == self.main
+        return self.depth > 0 and _thread.get_ident() == self.main
 
     def deliver(self) -> None:
         """Raise what was put off, at a place where that does no harm."""
-        if self.cut_short and not self._depth:
+        if self.cut_short and not self.depth:
             self.pending = False
             raise KeyboardInterrupt
 
@@ -99,17 +113,19 @@ class Interrupts:
 
     def again(self) -> bool:
         """Called by the helper thread: deliver what was put off, by having the signal come once more."""
-        if not (self.pending and self.running):
-            return False
-        # A real one: the main thread may be waiting in a system call by now, which has to be broken off.
-        signal.pthread_kill(self.main, signal.SIGINT)
-        return True
+        again: list[int] = [signal.SIGINT] if self.pending and self.running else []
+        if not self.depth:
+            again += sorted(self._later)
+        for number in again:
+            # A real one: the main thread may be waiting in a system call by now, which has to be broken off.
+            signal.pthread_kill(self.main, number)
+        return bool(again)
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """The signal handler."""
         if not self.running:
             return
-        if self._depth or (frame is not None and frame.f_code in self.entries):
+        if self.depth or (frame is not None and frame.f_code in self.entries):
             self.pending = True
             return
         task = self.task

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import _thread
 import collections
 import contextlib
 import itertools
-import os
-import select
-import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .frames import MARK, encode, frame, split
 from .interrupts import Interrupts
+from .own import _thread, os, select, socket
 from .pipes import WAIT_MILLISECONDS, Pipe, wait
 
 READ_BYTES = 262_144

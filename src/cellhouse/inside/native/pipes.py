@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import collections
-import os
-import select
-import time
 
 from .interrupts import Interrupts
+from .own import os, select
 
 WAIT_MILLISECONDS = 50  # between two looks whether an interrupt ends a wait
 
 
-def wait(fd: int, event: int, interrupts: Interrupts, *, seconds: float | None = None) -> bool:
-    """Wait until the other end reads, or writes; False where an interrupt, or the time, ends that."""
+def wait(fd: int, event: int, interrupts: Interrupts, *, once: bool = False) -> bool:
+    """Wait until the other end reads, or writes; False where an interrupt ends that, or, `once`, WAIT_MILLISECONDS do."""
     poll = select.poll()
     poll.register(fd, event)
-    until = None if seconds is None else time.monotonic() + seconds
     while not poll.poll(WAIT_MILLISECONDS):
-        if interrupts.cut_short or (until is not None and time.monotonic() >= until):
+        if once or interrupts.cut_short:
             return False
     return True
 
@@ -26,8 +23,8 @@ def wait(fd: int, event: int, interrupts: Interrupts, *, seconds: float | None =
 class Pipe:
     """Writes to a description of its own that does not block; the descriptor stays blocking, for children too.
 
-    What is printed comes by `fd` (printed.py), marks by `write`. Who writes one waits for the reader; where an interrupt
-    ends that wait, the mark is owed: it goes out before any other does.
+    What is printed comes by `put`, marks by `write`. Who writes one waits for the reader; where an interrupt ends that
+    wait, the mark is owed: it goes out before any other does.
     """
 
     def __init__(self, number: int, interrupts: Interrupts) -> None:
@@ -73,6 +70,18 @@ class Pipe:
             return False  # closed: what is printed still has us
         return (status.st_dev, status.st_ino) != self._identity
 
+    def put(self, data: memoryview, *, patient: bool = True) -> memoryview:
+        """Write, waiting for the reader; what is left where an interrupt ended that, or where it is not `patient`."""
+        while data:
+            try:
+                data = data[os.write(self.fd, data) :]
+            except BlockingIOError:
+                if not patient or not wait(self.fd, select.POLLOUT, self._interrupts):
+                    break
+            except BrokenPipeError:
+                os._exit(0)  # the service is gone
+        return data
+
     def write(self, mark: bytes) -> None:
         """Now or as soon as the reader reads. At most PIPE_BUF bytes, so that they are written all or not at all."""
         self._owed.append(mark)
@@ -81,13 +90,5 @@ class Pipe:
     def _settle(self) -> None:
         """Write what is owed."""
         owed = self._owed
-        while owed:
-            try:
-                os.write(self.fd, owed[0])
-            except BlockingIOError:
-                if not wait(self.fd, select.POLLOUT, self._interrupts):
-                    return
-            except BrokenPipeError:
-                os._exit(0)  # the service is gone
-            else:
-                owed.popleft()
+        while owed and not self.put(memoryview(owed[0])):
+            owed.popleft()

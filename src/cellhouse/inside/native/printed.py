@@ -6,16 +6,14 @@ The service made the memory, and reads what is left in it when the process has e
 from __future__ import annotations
 
 import io
-import mmap
-import os
-import select
 import struct
 from collections.abc import Callable
 from typing import Any
 
 from .frames import MARK
 from .interrupts import Interrupts
-from .pipes import Pipe, wait
+from .own import mmap, os
+from .pipes import Pipe
 
 HEADER = struct.Struct("<QQQ")
 """The number of the piece that was sent last or is being sent, where it starts, how long it is. The mark before it has the
@@ -93,14 +91,7 @@ class Printed(mmap.mmap):
             return
         self._interrupts.enter()
         try:
-            while view:
-                try:
-                    view = view[os.write(self.pipe.fd, view) :]
-                except BlockingIOError:
-                    if not wait(self.pipe.fd, select.POLLOUT, self._interrupts):
-                        return
-                except BrokenPipeError:
-                    os._exit(0)  # the service is gone
+            self.pipe.put(view)
         finally:
             self._interrupts.leave()
 
@@ -156,13 +147,9 @@ class Printed(mmap.mmap):
                 mark = self.mark + MARK.pack(0, self._number) if self.mark else b""
                 self._piece = memoryview(mark + self[self._sent : end])
                 self._sent = end
-            try:
-                self._piece = self._piece[os.write(self.pipe.fd, self._piece) :]
-            except BlockingIOError:
-                if not patient or not wait(self.pipe.fd, select.POLLOUT, self._interrupts):
-                    return False
-            except BrokenPipeError:
-                os._exit(0)  # the service is gone
+            self._piece = self.pipe.put(self._piece, patient=patient)
+            if self._piece:
+                return False
         return True
 
     def _begin_anew(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import getpass
-import select
 from collections.abc import Callable
 from typing import Any
 
@@ -12,10 +11,10 @@ from IPython.core.error import StdinNotImplementedError
 
 from .link import Link
 from .origin import origin
+from .own import select
 from .pipes import wait
 
 END_OF_INPUT = "\x04"
-LOOK_SECONDS = 0.05
 
 
 class Questions:
@@ -62,7 +61,7 @@ class Questions:
     def _answer(self) -> str:
         link = self._link
         while not link.answers:
-            if not wait(link.sock.fileno(), select.POLLIN, link.interrupts, seconds=LOOK_SECONDS):
+            if not wait(link.sock.fileno(), select.POLLIN, link.interrupts, once=True):
                 if link.interrupts.cut_short:
                     return ""  # the interrupt is raised when this is left
                 continue  # another thread may have taken it in

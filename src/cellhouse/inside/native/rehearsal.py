@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import sys
+from collections.abc import Callable
 
 from .bundles import Bundles
 from .children import Children
@@ -80,6 +81,7 @@ def _run(
         Children(streams.hand_on, streams.in_fork),
         loop,
         after=loop.stop,
+        ours=_call,
     )
     ours.setblocking(False)
     asyncio.set_event_loop(loop)
@@ -90,6 +92,10 @@ def _run(
         _drain(ours)
     for pipe in link.pipes:
         pipe.close()
+
+
+def _call(work: Callable[[], None]) -> None:
+    work()
 
 
 def _drain(sock: socket.socket) -> None:

@@ -6,12 +6,10 @@ import asyncio
 import contextlib
 import functools
 import importlib.util
-import os
 import pdb  # noqa: T100
 import shutil
 import subprocess
 import sys
-import threading
 import traceback
 import types
 import warnings
@@ -32,6 +30,7 @@ from traitlets.config import Config
 from .bundles import Bundles
 from .link import Link
 from .origin import origin
+from .own import os, threading
 from .requests import tail
 from .standin import parent_message
 from .streams import Streams

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import ctypes
 import io
-import mmap
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,6 +12,7 @@ from typing import Any
 from .interrupts import Interrupts
 from .link import Link
 from .origin import origin
+from .own import _thread, mmap, os
 from .pipes import Pipe
 from .printed import SLICE_BYTES, SPILL_BYTES, Buffer, Printed
 
@@ -62,8 +60,10 @@ class Stream(io.TextIOWrapper):
             self.__dict__["write"] = write
 
     def put(self, text: str) -> int:
-        """Write; the lock is held."""
+        """Write; the lock is held. ValueError where it is closed or detached, whoever has put a `write` in front since."""
         if self.plain and type(text) is str:
+            if self.closed:
+                raise ValueError("I/O operation on closed file.")
             self.printed.append(text.encode("utf-8", "backslashreplace"))
             return len(text)
         count = _write(self, text)
@@ -310,5 +310,7 @@ def _make_private(memory: mmap.mmap) -> None:
 def _unusable(stream: Any) -> bool:
     try:
         return stream is None or bool(getattr(stream, "closed", False)) or not hasattr(stream, "write")
-    except ValueError:  # a text file whose buffer was taken away
+    except (
+        BaseException
+    ):  # a text file whose buffer was taken away, or whatever else the user's code has put there
         return True
