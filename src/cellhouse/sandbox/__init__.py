@@ -17,7 +17,7 @@ from cellhouse.sandbox.base import (
 from cellhouse.sandbox.landlock import LEAST_ABI as LANDLOCK_LEAST_ABI, landlock_abi
 from cellhouse.sandbox.leftovers import remove_leftovers
 from cellhouse.sandbox.limits import require_limits
-from cellhouse.sandbox.privileged import DEFAULT_UIDS, UidRange
+from cellhouse.sandbox.privileged import DEFAULT_UIDS, Privileged, UidRange
 from cellhouse.sandbox.process import ProcessExit, SandboxProcess
 from cellhouse.sandbox.registry import DEFAULT_LEVEL, create_sandbox, levels
 from cellhouse.sandbox.usage import ProcessUsage, usage
@@ -30,6 +30,7 @@ __all__ = [
     "IN_FORCE",
     "LANDLOCK_LEAST_ABI",
     "LAYERS",
+    "Privileged",
     "ProcessExit",
     "ProcessUsage",
     "Sandbox",

@@ -1,5 +1,6 @@
 """What a sandbox leaves on the host, and its removal: by the sandbox itself, or after the death of its service."""
 
+import contextlib
 import os
 import stat
 import tempfile
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from cellhouse.files import HostileDir
+from cellhouse.sandbox.limits.content_disk import CONTENT
 from cellhouse.sandbox.limits.leftovers import remove_limit_leftovers
 
 RUN: Final = "run"  # the runtime directory, or a link to it where its own path is too long
@@ -60,3 +62,7 @@ def remove_leftovers(state: Path) -> None:
     for name in (RUN, HOME, TMP):
         remove(state / name)
     remove_limit_leftovers(state)
+    if os.geteuid() == 0:
+        # Whoever has that uid next has no claim to what stands there.
+        with contextlib.suppress(FileNotFoundError):
+            os.chown(state / CONTENT, 0, 0, follow_symlinks=False)

@@ -10,6 +10,7 @@ from cellhouse.model import Isolation, IsolationLayer
 from cellhouse.sandbox.base import ABSENT, LAYERS, SandboxSpec, make_private
 from cellhouse.sandbox.launcher import Launch
 from cellhouse.sandbox.leftovers import HOME, TMP, make_short
+from cellhouse.sandbox.privileged import Privileged
 from cellhouse.sandbox.protocol import TOKEN
 from cellhouse.sandbox.supervised import SupervisedSandbox
 
@@ -27,8 +28,8 @@ class NoneSandbox(SupervisedSandbox):
     level = "none"
     own_users = False
 
-    def __init__(self, spec: SandboxSpec) -> None:
-        super().__init__(spec)
+    def __init__(self, spec: SandboxSpec, privileged: Privileged | None = None) -> None:
+        super().__init__(spec, privileged)
         self._home = spec.state / HOME
         self._tmp = spec.state / TMP
 

@@ -6,13 +6,14 @@ from typing import Final
 from cellhouse.sandbox.base import Sandbox, SandboxFactory, SandboxSpec, unavailable
 from cellhouse.sandbox.bubblewrap import BubblewrapSandbox
 from cellhouse.sandbox.none import NoneSandbox
+from cellhouse.sandbox.privileged import Privileged
 
 ENTRY_POINTS: Final = "cellhouse.sandboxes"
 DEFAULT_LEVEL: Final = "bubblewrap"
 SHOWN: Final = 80  # characters of a level that nobody knows
 
 # Ours are not to be replaced by a package that happens to be installed.
-_OURS: Final[dict[str, SandboxFactory]] = {
+_OURS: Final[dict[str, type[NoneSandbox] | type[BubblewrapSandbox]]] = {
     NoneSandbox.level: NoneSandbox,
     BubblewrapSandbox.level: BubblewrapSandbox,
 }
@@ -24,10 +25,13 @@ def levels() -> tuple[str, ...]:
     return (*_OURS, *others)
 
 
-def create_sandbox(level: str, spec: SandboxSpec) -> Sandbox:
-    """A sandbox of this isolation level, not started yet. FailedPrecondition where there is no such level."""
+def create_sandbox(level: str, spec: SandboxSpec, privileged: Privileged | None = None) -> Sandbox:
+    """A sandbox of this isolation level, not started yet. FailedPrecondition where there is no such level.
+
+    `privileged` does for it what this process can't, or is not to, such as a broker; a package's own backend has no use for it.
+    """
     if level in _OURS:
-        return _OURS[level](spec)
+        return _OURS[level](spec, privileged)
     for point in entry_points(group=ENTRY_POINTS, name=level):
         factory: SandboxFactory = point.load()
         return factory(spec)

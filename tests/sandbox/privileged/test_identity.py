@@ -77,6 +77,15 @@ async def test_its_processes_are_one_uid_that_is_nobody_else_s(owned: Supervised
     assert str(uid) in locks()
 
 
+async def test_what_is_left_in_content_is_the_service_s(tmp_path: Path) -> None:
+    async with made(tmp_path / "state") as sandbox:
+        assert (await run_python(sandbox, "open('mine', 'w').write('x')")).how.exit_status == 0
+    content = tmp_path / "state" / "content"
+    assert content.stat().st_uid == 0
+    assert content.stat().st_mode & 0o077 == 0
+    assert (content / "mine").read_text() == "x"
+
+
 async def test_two_that_live_have_two(owned: SupervisedSandbox, tmp_path: Path) -> None:
     async with made(tmp_path / "other") as other:
         uid = uid_of(other)
@@ -236,6 +245,7 @@ async def test_the_uid_of_a_service_that_was_killed_comes_back(tmp_path: Path) -
     # Its processes end with it, and only then is the uid anybody else's.
     await until(lambda: UIDS.last not in uids.used_ids())
     remove_leftovers(tmp_path / "dead")
+    assert (tmp_path / "dead" / "content").stat().st_uid == 0
     async with made(tmp_path / "second", uids=one) as second:
         assert uid_of(second) == UIDS.last
 

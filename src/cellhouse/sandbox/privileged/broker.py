@@ -323,6 +323,8 @@ class Broker:
         if self._group is not None:
             self._group.close()
         self._privileged.settle()
+        with contextlib.suppress(FileNotFoundError):
+            self._state.chmod(0o700)
         self._privileged.give_back()
 
 
