@@ -123,7 +123,14 @@ def test_ended_in_between_it_leaves_nothing(cli: Cli, number: signal.Signals) ->
 
 
 @pytest.mark.parametrize(
-    "args", [["--frobnicate"], ["--seconds", "0"], ["--seconds", "nan"], ["--seconds", "1e9"]]
+    "args",
+    [
+        ["--frobnicate"],
+        ["--seconds", "0"],
+        ["--set", "walls.isolation=moat"],
+        ["--seconds", "nan"],
+        ["--seconds", "1e9"],
+    ],
 )
 def test_what_it_does_not_know_is_a_usage_error(cli: Cli, args: list[str]) -> None:
     done = cli("doctor", *args)

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from cellhouse.doctor import DoctorReport, LayerReport, LevelReport, LimitProbeReport, Patient
-from cellhouse.doctor.bench import SandboxMaker
 from cellhouse.environments import Environment
 from cellhouse.model import Isolation, IsolationLayer
+from cellhouse.runtime import Settings
 from cellhouse.sandbox import IN_FORCE, LAYERS, Sandbox, SandboxSpec, create_sandbox
 from cellhouse.sandbox.base import unavailable
 from cellhouse.sandbox.bubblewrap import BubblewrapSandbox
@@ -73,16 +73,14 @@ def make(level: str, spec: SandboxSpec) -> Sandbox:
 
 def patient(state: Path, environment: Environment, *levels: str, **changes: Any) -> Patient:
     """One with these levels, the last of which is the default."""
-    maker: SandboxMaker = make
-    given: dict[str, Any] = {
-        "state": state,
-        "levels": levels,
-        "default": levels[-1],
-        "environments": [environment.prefix.parent],
-        "make": maker,
-        "seconds": 60.0,
+    settings = {
+        "state_dir": state,
+        "isolation": levels[-1],
+        "environments": (environment.prefix.parent,),
+        **changes,
     }
-    return Patient(**{**given, **changes})
+    seconds = settings.pop("seconds", 60.0)
+    return Patient(settings=Settings(**settings), levels=levels, make=make, seconds=seconds)
 
 
 def level_of(report: DoctorReport, name: str) -> LevelReport:

@@ -12,6 +12,7 @@ from cellhouse.doctor import DoctorReport, LayerStatus, LevelStatus, Patient, Pr
 from cellhouse.doctor.examination import SECONDS
 from cellhouse.environments import Environment
 from cellhouse.model import Enforcement
+from cellhouse.runtime import Settings
 from cellhouse.sandbox import LANDLOCK_LEAST_ABI, LAYERS, landlock_abi, levels
 from tests.doctor.support import layers_of, level_of, limits_of
 
@@ -31,7 +32,7 @@ async def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def report(state: Path, environment: Environment) -> AsyncIterator[DoctorReport]:
     # Beside other tests all takes longer; that ten seconds do on a quiet machine is shown by the command itself.
     yield await examine(
-        Patient(state=state, levels=levels(), environments=[environment.prefix.parent], seconds=60.0)
+        Patient(settings=Settings(state_dir=state, environments=(environment.prefix.parent,)), seconds=60.0)
     )
 
 

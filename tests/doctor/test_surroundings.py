@@ -8,6 +8,7 @@ import pytest
 from cellhouse.doctor import LayerStatus, LevelStatus, examine
 from cellhouse.doctor.surroundings import look_at_environments
 from cellhouse.environments import Environment
+from cellhouse.sandbox import UidRange
 from tests.doctor.support import layers_of, level_of, patient
 from tests.environments.fake_prefix import make_base, make_environment
 
@@ -16,7 +17,7 @@ async def test_without_an_environment_walls_are_shown_and_the_remedy_is_told(
     tmp_path: Path, environment: Environment
 ) -> None:
     report = await examine(
-        patient(tmp_path / "state", environment, "none", "bubblewrap", environments=[tmp_path / "nothing"])
+        patient(tmp_path / "state", environment, "none", "bubblewrap", environments=(tmp_path / "nothing",))
     )
     level = level_of(report, "bubblewrap")
     assert level.status is LevelStatus.AVAILABLE, level
@@ -77,3 +78,27 @@ def test_an_environment_path_that_is_relative_is_told(monkeypatch: pytest.Monkey
     (only,) = look_at_environments()
     assert not only.usable
     assert "relative" in (only.missing or "")
+
+
+@pytest.mark.native
+async def test_settings_that_want_fresh_starts_are_told_as_that(
+    tmp_path: Path, environment: Environment
+) -> None:
+    report = await examine(patient(tmp_path / "state", environment, "none", start="fresh"))
+    sessions = level_of(report, "none").sessions
+    assert sessions is not None
+    assert (sessions.works, sessions.start) == (True, "fresh")
+    assert sessions.detail == "started fresh, as the settings say"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not root: only root gives runtimes uids of their own")
+async def test_uids_that_were_named_are_those_of_the_runtimes(
+    tmp_path: Path, environment: Environment
+) -> None:
+    report = await examine(
+        patient(tmp_path / "state", environment, "none", "bubblewrap", uids=UidRange(48_000, 48_063))
+    )
+    layer = layers_of(level_of(report, "bubblewrap"))["uid"]
+    assert layer.status is LayerStatus.IN_FORCE, layer
+    (probe,) = layer.probes
+    assert (probe.answer or "").startswith("missed: uid 480")

@@ -9,6 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cellhouse.cli.config import ConfigFile, Set, load_or_exit
 from cellhouse.cli.limits import SIZES, in_units
 from cellhouse.cli.show import size_text, tame
 from cellhouse.cli.signals import Signals
@@ -51,14 +52,20 @@ def doctor(
             help="For all of it but the ends of what was started; more for a busy machine.",
         ),
     ] = SECONDS,
+    config: ConfigFile = None,
+    set_: Set = None,
 ) -> None:
     """Try out what walls, limits and kernels can be had here; claims nothing that it did not just try.
+
+    Settings come from a file, variables and options, as for `serve`: `cellhouse config show` lists them.
 
     Exit status: 0 code can be run here behind the default walls, 1 it can't, or walls that are claimed were not shown to
     stand (the problems are listed, each with what would help), 2 usage, 3 the examination itself failed.
     """
+    loaded = load_or_exit("doctor", config, set_ or ())
+    patient = Patient(settings=loaded.settings(), seconds=seconds)
     try:
-        report = asyncio.run(_examined(seconds))
+        report = asyncio.run(_examined(patient))
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(
@@ -79,11 +86,11 @@ def doctor(
     raise typer.Exit(OK if report.ok else PROBLEMS)
 
 
-async def _examined(seconds: float) -> DoctorReport:
+async def _examined(patient: Patient) -> DoctorReport:
     """What was put up for it is taken down also where a signal ends it: the exit status says which."""
     with Signals() as signals:
         try:
-            return await examine(Patient.here(seconds))
+            return await examine(patient)
         except asyncio.CancelledError:
             if signals.received is None:
                 raise

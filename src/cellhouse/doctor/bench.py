@@ -13,7 +13,7 @@ from cellhouse.environments import Environment
 from cellhouse.model import CellhouseError, LimitName, WallLimits
 from cellhouse.model.limits import MIB
 from cellhouse.runtime import sandbox_spec
-from cellhouse.sandbox import Sandbox, SandboxSpec, create_sandbox
+from cellhouse.sandbox import Sandbox, SandboxSpec, UidRange, create_sandbox
 
 PROBE_SECONDS: Final = 4
 PATIENCE_SECONDS: Final = 2.5
@@ -50,10 +50,12 @@ class Bench:
         directory: Path,
         args: Mapping[str, Any],
         *,
+        uids: UidRange | None = None,
         make: SandboxMaker = create_sandbox,
     ) -> None:
-        """`args` are what stands on the host: see `targets.standing`."""
+        """`args` are what stands on the host: see `targets.standing`; `uids` where runtimes have theirs from."""
         self._environment, self._directory, self._make = environment, directory, make
+        self._uids = uids
         self._python = str(environment.python)
         self._args = {**args, "other": ""}
         self._stack = contextlib.AsyncExitStack()
@@ -91,7 +93,7 @@ class Bench:
     @contextlib.asynccontextmanager
     async def sandbox(self, level: str, name: str, limits: WallLimits | None) -> AsyncIterator[Sandbox]:
         """A sandbox as a runtime has it, started. CellhouseError or OSError where it can't be had."""
-        spec = sandbox_spec(self._directory / name, self._environment, limits or WallLimits())
+        spec = sandbox_spec(self._directory / name, self._environment, limits or WallLimits(), self._uids)
         made = self._make(level, spec if limits is not None else replace(spec, limits=None))
         try:
             await made.start()

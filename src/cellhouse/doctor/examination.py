@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,7 @@ from cellhouse.house import House
 from cellhouse.model import CellhouseError, SystemClock, rfc3339
 from cellhouse.runtime import Settings
 from cellhouse.runtime.state import state_root
-from cellhouse.sandbox import DEFAULT_LEVEL, create_sandbox, levels
+from cellhouse.sandbox import create_sandbox, levels
 
 SECONDS: Final = 10.0
 """For everything but the ends of what was started; a quiet machine needs some four."""
@@ -32,18 +32,12 @@ SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patient:
-    """What is examined: this machine, unless a test says something else."""
+    """What is examined: a house with these settings on this machine. `levels` and `make` are others in tests."""
 
-    state: Path
-    levels: Sequence[str]
-    default: str = DEFAULT_LEVEL
-    environments: Sequence[Path] | None = None
+    settings: Settings
+    levels: Sequence[str] = field(default_factory=levels)
     make: SandboxMaker = create_sandbox
     seconds: float = SECONDS
-
-    @classmethod
-    def here(cls, seconds: float = SECONDS) -> "Patient":
-        return cls(state=state_root(), levels=levels(), seconds=seconds)
 
 
 async def examine(patient: Patient | None = None) -> DoctorReport:
@@ -51,26 +45,29 @@ async def examine(patient: Patient | None = None) -> DoctorReport:
 
     OSError where not even a temporary directory can be made to work in.
     """
-    patient = patient or Patient.here()
+    patient = patient or Patient(settings=Settings(state_dir=state_root()))
+    settings = patient.settings
     began = time.monotonic()
-    found = [Level(name, default=name == patient.default) for name in patient.levels]
+    found = [Level(name, default=name == settings.isolation) for name in patient.levels]
     bench: Bench | None = None
-    async with _working(patient.state) as (directory, state):
+    async with _working(settings.state_dir) as (directory, state):
         try:
-            environment = await asyncio.to_thread(_interpreter, patient)
+            environment = await asyncio.to_thread(_interpreter, settings)
         except CellhouseError as error:
             for level in found:
                 level.detail = f"there is no Python to run inside: {error}"
         else:
             with standing(directory) as args:
-                bench = Bench(environment, directory / place.WALLS, args, make=patient.make)
+                bench = Bench(
+                    environment, directory / place.WALLS, args, uids=settings.uids, make=patient.make
+                )
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(patient.seconds), bench:
-                        await _examine(patient, found, bench, directory / place.HOUSE)
+                        await _examine(settings, found, bench, directory / place.HOUSE)
         reports = _reports(found, bench)
         namespaces = bench.user_namespaces if bench is not None else NO_TIME
         machine = await asyncio.to_thread(look_at_machine, namespaces)
-    environments = await asyncio.to_thread(look_at_environments, patient.environments)
+    environments = await asyncio.to_thread(look_at_environments, settings.environments)
     problems = find_problems(reports, environments, state)
     return DoctorReport(
         ok=not problems,
@@ -78,7 +75,7 @@ async def examine(patient: Patient | None = None) -> DoctorReport:
         version=__version__,
         time=rfc3339(SystemClock().now()),
         seconds=round(time.monotonic() - began, 3),
-        default_isolation=patient.default,
+        default_isolation=settings.isolation,
         levels=reports,
         machine=machine,
         environments=environments,
@@ -86,21 +83,17 @@ async def examine(patient: Patient | None = None) -> DoctorReport:
     )
 
 
-async def _examine(patient: Patient, found: Sequence[Level], bench: Bench, state: Path) -> None:
+async def _examine(settings: Settings, found: Sequence[Level], bench: Bench, state: Path) -> None:
     """All levels beside each other: they wait more than they work."""
-    settings = Settings(
-        state_dir=state,
-        environments=None if patient.environments is None else tuple(patient.environments),
-        preload=(),  # how a session comes to be is the same with less to import
-        spares=0,
-    )
+    # How a session comes to be is the same with less to import.
+    light = replace(settings, state_dir=state, preload=(), spares=0)
     async with asyncio.TaskGroup() as group:
         for level in found:
             group.create_task(level.examine(bench))
         try:
-            async with House(settings=settings) as house, asyncio.TaskGroup() as sessions:
+            async with House(settings=light) as house, asyncio.TaskGroup() as sessions:
                 for level in found:
-                    sessions.create_task(level.examine_sessions(house))
+                    sessions.create_task(level.examine_sessions(house, settings.start))
         except (CellhouseError, OSError) as error:
             for level in found:
                 level.sessions = no_sessions(f"the house for them failed: {error}")
@@ -113,10 +106,10 @@ def _reports(found: Sequence[Level], bench: Bench | None) -> tuple[LevelReport, 
     )
 
 
-def _interpreter(patient: Patient) -> Environment:
+def _interpreter(settings: Settings) -> Environment:
     """The default environment, or else what this service itself runs in: walls can be shown with any Python."""
     try:
-        return find_environment(DEFAULT_ENVIRONMENT, patient.environments)
+        return find_environment(DEFAULT_ENVIRONMENT, settings.environments)
     except CellhouseError:
         return read_environment(Path(sys.prefix), "service")
 

@@ -93,10 +93,10 @@ class Level:
             self.uids = error
         self.limited["cpus"] = await bench.cpus_told(beside)
 
-    async def examine_sessions(self, house: House) -> None:
+    async def examine_sessions(self, house: House, start: str) -> None:
         """Have two sessions of a runtime of this level tell what they can reach of each other."""
         try:
-            self.sessions = await siblings.examine_sessions(house, self.name)
+            self.sessions = await siblings.examine_sessions(house, self.name, start)
         except Exception as error:  # as above
             self.sessions = no_sessions(f"their examination failed: {type(error).__name__}: {error}")
 

@@ -65,8 +65,11 @@ class Sessions:
     answers: dict[str, Told]
 
 
-async def examine_sessions(house: House, level: str) -> Sessions:
-    """Start a runtime of this level with all defaults, run a cell in each of two sessions, and delete it again."""
+async def examine_sessions(house: House, level: str, wanted: str) -> Sessions:
+    """Start a runtime of this level with all defaults, run a cell in each of two sessions, and delete it again.
+
+    `wanted` is how native kernels are to start here, by the settings: "zygote" or "fresh".
+    """
     answers: dict[str, Told] = {}
     try:
         runtime = await house.create_runtime(RuntimeSpec(isolation=level))
@@ -86,7 +89,7 @@ async def examine_sessions(house: House, level: str) -> Sessions:
             answers[probe.name] = await _told(
                 house, second, probe, {"sibling": int(first.stdout), "name": runtime.name}
             )
-        detail, remedy = _start_told(start, runtime.kernel)
+        detail, remedy = _start_told(start, runtime.kernel, wanted)
         report = SessionsReport(works=True, start=start or None, detail=detail, remedy=remedy, **about)
         return Sessions(report, house.get_runtime(runtime.name).isolation, answers)
     except (CellhouseError, ValueError) as error:
@@ -122,9 +125,11 @@ def _why(result: ExecuteCodeResult) -> str:
     return f"{result.outcome}: {error.name}: {error.value}" if error is not None else f"{result.outcome}"
 
 
-def _start_told(start: str, kernel: str | None) -> tuple[str, str | None]:
+def _start_told(start: str, kernel: str | None, wanted: str) -> tuple[str, str | None]:
     if start == "zygote":
         return "forked from a zygote", None
+    if wanted == "fresh":
+        return "started fresh, as the settings say", None
     if kernel != NATIVE_KERNEL:
         return f"started fresh: kernel {kernel!r} can't be forked", NATIVE_REMEDY
     if (abi := landlock_abi()) < LANDLOCK_LEAST_ABI:
