@@ -24,7 +24,8 @@ def refused(error):
 @dataclass(frozen=True, slots=True)
 class Bomb:
     """`limit` is what stops it. Where that is held exactly, code is refused with one of `refusals`, or ended: `ended` says
-    how. Where it is only watched, `watched` is how it is ended, None where nothing stops it."""
+    how. Where it is only watched, `watched` is how it is ended, None where nothing stops it.
+    What it has said by `until`, it has done what may be done to others."""
 
     name: str
     limit: LimitName
@@ -33,6 +34,7 @@ class Bomb:
     ended: tuple[Outcome, EndReason] | None = None
     watched: tuple[Outcome, EndReason] | None = None
     place: str = "/content"
+    until: str = "lit"
     quick: bool = False
 
     def cell(self, place: str, *, walled: bool = True) -> str:
@@ -191,8 +193,9 @@ except OSError as error:
     refused(error)
 else:
     print("reached")
-threading.Event().wait(1 if WALLED else 0)
+threading.Event().wait(2 if WALLED else 0)
 """,
         refusals=("ETOOMANYREFS",),
+        until="refused",
     ),
 )

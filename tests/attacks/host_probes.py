@@ -103,12 +103,18 @@ os.write(os.open('/proc/self/uid_map', os.O_WRONLY), b'0 %d 1' % (1000 if ARGS['
         layers=("mount",),
     ),
     Probe(
-        "fuse", "os.close(os.open('/dev/fuse', os.O_RDWR))", ("ENOENT",), needs="/dev/fuse", layers=("mount",)
+        "fuse",
+        "os.close(os.open('/dev/fuse', os.O_RDWR))",
+        ("ENOENT",),
+        ROOT,
+        needs="/dev/fuse",
+        layers=("mount",),
     ),
     Probe(
         "vsock-device",
         "os.close(os.open('/dev/vsock', os.O_RDWR))",
         ("ENOENT",),
+        ROOT,
         needs="/dev/vsock",
         layers=("mount",),
     ),

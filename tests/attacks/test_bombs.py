@@ -84,7 +84,7 @@ async def test_inside(house: House, bystander: Caller, bomb: Bomb) -> None:
     caller = Caller(house, runtime.name, f"{runtime.name}/sessions/main")
     try:
         await caller.run("None")
-        handle = await caller.printing(bomb.cell(bomb.place), "lit")
+        handle = await caller.printing(bomb.cell(bomb.place), bomb.until)
         await still_works(bystander, bomb.name)
         async with asyncio.timeout(SECONDS):
             result = await handle

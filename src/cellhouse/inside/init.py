@@ -187,7 +187,9 @@ def above(descriptor: int, limit: int) -> int:
     return descriptor
 
 
-def become(request: dict[str, Any], descriptors: Sequence[int], report: int, parent: int) -> NoReturn:
+def become(
+    request: dict[str, Any], descriptors: Sequence[int], report: int, parent: int, files: int
+) -> NoReturn:
     """In the forked child: turn into the program asked for; never returns."""
     try:
         signal.set_wakeup_fd(-1)
@@ -208,6 +210,8 @@ def become(request: dict[str, Any], descriptors: Sequence[int], report: int, par
         for place, descriptor in enumerate(moved, 1):
             os.dup2(descriptor, place)
         os.chdir(request["cwd"])
+        if files:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
         # Everything else is close-on-exec, so 0, 1, 2 and what was handed over are all that the program gets.
         os.execvpe(request["argv"][0], request["argv"], request["env"])
     except BaseException as error:
@@ -217,8 +221,9 @@ def become(request: dict[str, Any], descriptors: Sequence[int], report: int, par
 
 
 class Init:
-    def __init__(self, control: socket.socket) -> None:
-        self.control = control
+    def __init__(self, control: socket.socket, files: int = 0) -> None:
+        """`files`: how many what is started may have open; 0 is as many as this process may."""
+        self.control, self.files = control, files
         self.running: dict[int, str] = {}  # pid -> id, of what was spawned and has not ended
         self.leftovers: dict[
             str, float
@@ -268,7 +273,7 @@ class Init:
             try:
                 pid = os.fork()
                 if pid == 0:
-                    become(request, descriptors, report, me)
+                    become(request, descriptors, report, me, self.files)
             finally:
                 os.close(report)
             error = outcome.read().decode()  # empty once exec has closed the other end
@@ -302,6 +307,12 @@ class Init:
         self.running[pid] = process_id
         try:
             self.send({"type": "spawned", "id": process_id, "pid": pid}, [pidfd])
+        except (
+            OSError
+        ):  # no descriptor can be sent: nobody will ever ask for this process, nor hear of its end
+            del self.running[pid]
+            kill(pid)
+            raise
         finally:
             os.close(pidfd)
 
@@ -400,12 +411,25 @@ class Init:
                 self.serve()
 
 
-def take_on(limits: str) -> None:
-    """Limits that all below this process inherit, and cannot raise again. OSError or ValueError where one can't be had."""
+def take_on(limits: str) -> int:
+    """Limits that all below this process inherit, and cannot raise again. OSError or ValueError where one can't be had.
+
+    The number of open files is returned, for what is started: whoever may have no more open than the code can send no
+    descriptor as long as code of the same user, of any runtime, has as many on their way that nobody takes.
+    """
+    files = 0
     for entry in filter(None, limits.split(",")):
         name, _, value = entry.partition("=")
         kind: int = getattr(resource, "RLIMIT_" + name.upper())
+        if kind == resource.RLIMIT_NOFILE:
+            files = int(value)
+            hard = resource.getrlimit(kind)[1]
+            if files > hard:
+                raise ValueError(f"nofile={files}: there can be no more than {hard}")
+            resource.setrlimit(kind, (hard, hard))
+            continue
         resource.setrlimit(kind, (int(value), int(value)))
+    return files
 
 
 def on_child(number: int, frame: FrameType | None) -> None:
@@ -426,8 +450,8 @@ def main() -> None:
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     # A core file in the working directory would be taken for one that the code made.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    take_on(sys.argv[2] if len(sys.argv) > 2 else "")
-    init = Init(control)
+    files = take_on(sys.argv[2] if len(sys.argv) > 2 else "")
+    init = Init(control, files)
     signal.set_wakeup_fd(init.waker, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, on_child)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
