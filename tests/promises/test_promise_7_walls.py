@@ -80,6 +80,31 @@ async def test_a_runtime_says_which_walls_stand(caller: Caller) -> None:
     assert all(layer.detail for layer in isolation.layers if layer.status != IN_FORCE)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a runtime a uid")
+@pytest.mark.parametrize("kernel", ["native", "python3"])
+async def test_run_by_root_each_runtime_is_somebody_else_on_the_host(caller: Caller, kernel: str) -> None:
+    uids = set()
+    runtimes = [await caller.house.create_runtime(RuntimeSpec(kernel=kernel)) for _ in range(2)]
+    for runtime in runtimes:
+        assert runtime.isolation is not None
+        layer = next(layer for layer in runtime.isolation.layers if layer.name == "uid")
+        assert layer.status == IN_FORCE
+        there = Caller(caller.house, runtime.name, f"{runtime.name}/sessions/main")
+        await caller.house.put_file(runtime.name, "given", [b"given"])
+        result = await there.run(
+            "import os; open('mine', 'w').close(); print(open('given').read()); os.unlink('given'); "
+            "n = open('/dev/stdout', 'w').write('again\\n')"
+        )
+        assert result.execution_error is None, result.execution_error
+        assert sorted(result.stdout.split()) == ["again", "given"]
+        uid = (caller.house.state_dir / runtime.name / "content" / "mine").stat().st_uid
+        assert layer.detail.startswith(f"uid {uid} and gid {uid} of the host are this runtime's alone")
+        uids.add(uid)
+    for runtime in runtimes:
+        await caller.house.delete_runtime(runtime.name)
+    assert len(uids - {0}) == 2
+
+
 @pytest.mark.parametrize("level", ["microvm", "Bubblewrap", "no-such"])
 async def test_walls_that_can_not_be_had_are_refused(caller: Caller, level: str) -> None:
     before = [runtime.name for runtime in caller.house.list_runtimes()]
