@@ -1,4 +1,4 @@
-"""`python -m bench [--quick] [--only PART …] [--write FILE] [--note TEXT]`: Cellhouse beside raw ipykernel, interleaved.
+"""`python -m bench [--quick] [--only PART …] [--write FILE] [--note TEXT]`: Cellhouse beside raw ipykernel and jupyter_server, interleaved.
 
 Prints the table, and leaves it with all figures below `bench-results/`. What it writes meanwhile (hundreds of megabytes)
 goes where temporary files go: TMPDIR chooses the file system that is measured with.
@@ -19,7 +19,9 @@ from typing import Any
 
 from bench.latency import WARM_CODE, deaths, warm
 from bench.report import Report
+from bench.service import served
 from bench.starts import idle, starts
+from bench.throughput import throughput
 from bench.versions import load, machine, versions
 from bench.volume import measure
 from bench.workloads import LINE_BYTES, USED, displays, html, prints, updates, writes
@@ -39,11 +41,14 @@ whether the process lives; it asks every second, as others do.
 
 First text: from the request to the text's event (raw: iopub message), of a cell that computes on for 0.4 s. Session to
 its first result: an execution in a new session that it makes itself, either forked from the zygote then (`spares=0`) or
-ahead (`spares=1`, the default). Goal 4 names jupyter_server, which is not here; it starts the same ipykernel and takes
-longer than that alone, so that a cold raw kernel is the harder peer: from the start of its process to the reply to a
+ahead (`spares=1`, the default). A cold raw kernel is the hardest peer there is: from the start of its process to the reply to a
 request that was sent before it listened, with nothing that came over iopub waited for. Idle memory is the sum of PSS:
 Cellhouse's over all processes of the runtime (walls, supervisor, zygote and a session forked ahead included), raw's
-over the kernels; the service and the client are not in it."""
+over the kernels; the service and the client are not in it.
+
+Over HTTP: `cellhouse serve` in a process of its own with a token, by httpx, one request an execution; jupyter_server as it
+ships, by REST and a websocket, with the same ipykernel. Many at once: the same code in 50 sessions of 10 runtimes, and by
+jupyter_client (ipc) in as many ipykernels, all started fresh."""
 
 
 def main() -> None:
@@ -138,10 +143,24 @@ class Bench:
         self.report.prints(workload.name, sides, lines * LINE_BYTES / 1e6)
         yield workload.name, {side: asdict(found) for side, found in sides.items()}
 
+    def served(self) -> Found:
+        found = asyncio.run(
+            served(3 if self.quick else 15, 3 if self.quick else 15, self.dice, self.place("served"))
+        )
+        self.report.served(found)
+        yield "served", asdict(found)
+
+    def throughput(self) -> Found:
+        found = asyncio.run(throughput(20 if self.quick else 100, self.dice, self.place("throughput")))
+        self.report.throughput(found)
+        yield "throughput", asdict(found)
+
 
 PARTS: dict[str, Callable[[Bench], Found]] = {
     "warm": Bench.warm,
+    "served": Bench.served,
     "starts": Bench.starts,
+    "throughput": Bench.throughput,
     "idle": Bench.idle,
     "writes": Bench.writes,
     "displays": Bench.displays,

@@ -20,7 +20,7 @@ from cellhouse.environments import find_environment
 PEERS = Path(sys.prefix) / "share" / "cellhouse" / "peers"
 START_SECONDS = 60.0
 LOOK_SECONDS = 0.05
-_KERNEL = "bench"
+KERNEL = "bench"
 
 
 class JupyterKernel:
@@ -83,7 +83,7 @@ class JupyterServer:
     @asynccontextmanager
     async def kernel(self) -> AsyncIterator[JupyterKernel]:
         """A new one, connected, which may be starting still; it is shut down at the end."""
-        answer = await self._client.post("api/kernels", json={"name": _KERNEL})
+        answer = await self._client.post("api/kernels", json={"name": KERNEL})
         kernel_id = answer.raise_for_status().json()["id"]
         try:
             async with websockets.connect(
@@ -102,12 +102,7 @@ class JupyterServer:
 async def jupyter_server(directory: Path) -> AsyncIterator[JupyterServer]:
     """Start it on a free port of the loopback, with the ipykernel of the default environment; and its end."""
     directory.mkdir()
-    kernelspec = directory / "share" / "kernels" / _KERNEL
-    kernelspec.mkdir(parents=True)
-    argv = [str(find_environment().python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    kernelspec.joinpath("kernel.json").write_text(
-        json.dumps({"argv": argv, "display_name": _KERNEL, "language": "python"})
-    )
+    write_kernelspec(directory / "share")
     for name in ("root", "runtime"):
         (directory / name).mkdir()
     token = secrets.token_hex(32)
@@ -154,6 +149,16 @@ async def jupyter_server(directory: Path) -> AsyncIterator[JupyterServer]:
     finally:
         server.terminate()
         await asyncio.to_thread(server.wait)
+
+
+def write_kernelspec(directory: Path) -> Path:
+    """One for the ipykernel of the default environment; the directory of kernelspecs, below this one."""
+    kernels = directory / "kernels"
+    (kernels / KERNEL).mkdir(parents=True)
+    argv = [str(find_environment().python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    spec = {"argv": argv, "display_name": KERNEL, "language": "python"}
+    (kernels / KERNEL / "kernel.json").write_text(json.dumps(spec))
+    return kernels
 
 
 async def _address(server: subprocess.Popen[bytes], directory: Path) -> str:

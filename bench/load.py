@@ -1,4 +1,4 @@
-"""`python -m bench.load [--quick] [--write FILE]`: the service under load, beside as many raw kernels.
+"""`python -m bench.load [--quick] [--write FILE]`: the service under load, beside jupyter_server with as many kernels.
 
 Fifty sessions at work at once, a thousand idle streams, fifty runtimes created at the same moment; then everything is
 deleted, and nothing may be left in the service's process.
@@ -19,13 +19,12 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from bench.figures import MIB, mebibytes, seconds
+from bench.jupyter import jupyter_server
 from bench.latency import WARM_CODE
 from bench.memory import descendants, proportional
-from bench.raw import raw_kernel
 from bench.report import Goal, Report
 from bench.served import REST_SECONDS, Service, service
 from bench.versions import load, machine, versions
-from cellhouse.environments import find_environment
 from cellhouse.runtime import Settings
 
 SEED = 20_261_201
@@ -66,7 +65,7 @@ class Load:
     """What the run found. Rates are executions a second of all sessions together."""
 
     ours: float = 0.0
-    raw: float = 0.0
+    peer: float = 0.0
     with_streams: float = 0.0
     streams_bytes: int = 0
     creates: float = 0.0
@@ -88,17 +87,16 @@ async def measure(each: int, dice: random.Random, directory: Path) -> Load:
             await ours.settle(runtime, Settings(directory).preload)
         sessions = [(await ours.session(runtime)).execute for runtime in runtimes for _ in range(SESSIONS)]
         async with AsyncExitStack() as kernels:
-            python = find_environment().python
-            raw = [
-                (await kernels.enter_async_context(raw_kernel(python, directory / f"raw{number}"))).execute
-                for number in range(len(sessions))
+            server = await kernels.enter_async_context(jupyter_server(directory / "jupyter"))
+            peers = [
+                (await kernels.enter_async_context(server.kernel())).execute for _ in range(len(sessions))
             ]
-            took = {"ours": 0.0, "raw": 0.0}
+            took = {"ours": 0.0, "peer": 0.0}
             for _ in range(ROUNDS):
                 for side in dice.sample(sorted(took), len(took)):
-                    took[side] += await _together(sessions if side == "ours" else raw, each // ROUNDS)
+                    took[side] += await _together(sessions if side == "ours" else peers, each // ROUNDS)
         total = len(sessions) * (each // ROUNDS)
-        found.ours, found.raw = ROUNDS * total / took["ours"], ROUNDS * total / took["raw"]
+        found.ours, found.peer = ROUNDS * total / took["ours"], ROUNDS * total / took["peer"]
         found.with_streams, found.streams_bytes = await _beside_streams(ours, sessions, each // ROUNDS)
         start = time.perf_counter()
         await _delete_all(ours)
@@ -116,7 +114,7 @@ async def _together(executes: Sequence[Callable[[str], Awaitable[Any]]], each: i
     async def one(execute: Callable[[str], Awaitable[Any]]) -> None:
         for _ in range(each):
             result = await execute(WARM_CODE)
-            if (result.get("outcome") != "OK") if isinstance(result, dict) else not result.ok:
+            if result is not True and result.get("outcome") != "OK":
                 raise RuntimeError(f"an execution that did not go well: {result}")
 
     for execute in executes:
@@ -224,10 +222,10 @@ async def _rest() -> None:
 
 def goals(found: Load, each: int) -> Iterator[Goal]:
     count = RUNTIMES * SESSIONS
-    ratio = found.ours / found.raw
+    ratio = found.ours / found.peer
     yield Goal(
-        f"goal 10: {count} sessions × {each} executions ≥ {TIMES} × the throughput of raw kernels",
-        f"{found.ours:.0f} to {found.raw:.0f} a second ({ratio:.1f} ×)",
+        f"goal 10: {count} sessions × {each} executions over HTTP ≥ {TIMES} × jupyter_server's throughput",
+        f"{found.ours:.0f} to {found.peer:.0f} a second ({ratio:.1f} ×)",
         ratio >= TIMES,
     )
     yield Goal(

@@ -1,7 +1,6 @@
 """Cellhouse as a service: `cellhouse serve` in a process of its own, spoken to over HTTP on the loopback."""
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -113,10 +112,5 @@ async def service(directory: Path, *options: str) -> AsyncIterator[Service]:
 
 
 def _authorization(state: Path) -> dict[str, str]:
-    """The token that the service made for this account, where it wants one."""
-    for file in state.glob("*token*"):
-        text = file.read_text().strip()
-        if text.startswith("{"):
-            text = str(json.loads(text).get("token", ""))
-        return {"Authorization": f"Bearer {text}"} if text else {}
-    return {}
+    """By the token that the service made for this account."""
+    return {"Authorization": f"Bearer {(state / 'tokens' / 'local').read_text().strip()}"}
