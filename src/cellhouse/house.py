@@ -171,6 +171,10 @@ class House:
             await self.cancel(name)
         await self._all_ended(grace)
 
+    async def emptied(self) -> None:
+        """Until no runtime lives here any more, and none is being made, though one did or was: nothing can run then."""
+        await self._runtimes.emptied.wait()
+
     async def _all_ended(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -307,6 +311,18 @@ class House:
         return ExecutionHandle(host, submitted.name, attached=submitted.attached, wait_timeout=wait_timeout)
 
     @answering
+    def known(self, request: ExecuteCodeRequest) -> ExecutionName | None:
+        """The execution that a repeat of this request would attach to. ALREADY_EXISTS, NOT_FOUND (EVICTED)."""
+        self._check_open()
+        return known_execution(self._journal, request)
+
+    @answering
+    async def result(self, name: str) -> ExecuteCodeResult:
+        """The result, once there is one, however long that takes."""
+        execution = ExecutionName.parse(name)
+        return await self._reader(execution).wait(execution)
+
+    @answering
     async def get_execution(self, name: str) -> ExecuteCodeResult:
         """The snapshot while it runs, the result after, also of a runtime that is gone."""
         execution = ExecutionName.parse(name)
@@ -371,6 +387,11 @@ class House:
         latest = outputs.latest_of(self._log(execution), index)
         with self._content(execution) as content:
             return await in_thread(outputs.rich_output, result, latest, content, index)
+
+    @answering
+    def latest_output(self, name: str, index: int) -> tuple[int, str]:
+        """The newest revision and digest of an output that the journal knows of; 0 and empty where it knows none."""
+        return outputs.latest_of(self._log(ExecutionName.parse(name)), index)
 
     @answering
     async def get_bundle(self, name: str, index: int) -> dict[str, Any]:
@@ -462,11 +483,15 @@ class House:
         logs = self._settings.state_dir / "sessions"
         evict_session_logs(logs, self._clock.now().timestamp() - age, self._store.names())
 
+    async def evict(self) -> None:
+        """Remove what retention no longer keeps. A house does so by itself, each minute."""
+        await self._journal.evict()
+        await asyncio.to_thread(self._evict_files)
+
     async def _evict_now_and_then(self) -> None:
         while not self._stop.is_set():
             try:
-                await self._journal.evict()
-                await asyncio.to_thread(self._evict_files)
+                await self.evict()
             except Exception:
                 _logger.exception("eviction failed; it is tried again later")
             with contextlib.suppress(TimeoutError):

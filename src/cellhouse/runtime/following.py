@@ -79,6 +79,9 @@ class Follower:
         """Until `take` may have something. To be broken off at any moment: the place in the log stays."""
         await self._log.wait(self.after)
 
+    def close(self) -> None:
+        """Nothing is taken any more. Here nothing is held; a follower of what is elsewhere lets go of it."""
+
 
 async def follow(
     log: ExecutionLog, *, after: int = 0, late: bool = False, tails: bool = False

@@ -37,6 +37,8 @@ class Runtimes:
         self._creating: dict[str, asyncio.Future[None]] = {}
         self._requests = CreateRequests()
         self._open = True
+        self.emptied = asyncio.Event()
+        """None lives and none is being made, after there was one."""
         for runtime in store.names():
             record = store.read(runtime)
             if record is not None and record.request is not None:
@@ -65,12 +67,14 @@ class Runtimes:
                 reason=CallReason.QUOTA_EXCEEDED,
                 limit="max_runtimes",
             )
+        self.emptied.clear()
         created = self._creating[runtime] = asyncio.get_running_loop().create_future()
         try:
             self.hosts[runtime] = await self._make(runtime, spec, request)
         finally:
             del self._creating[runtime]
             created.set_result(None)
+            self._look()
         return runtime
 
     async def _make(self, runtime: str, spec: RuntimeSpec, request: CreateRequest | None) -> RuntimeHost:
@@ -129,6 +133,7 @@ class Runtimes:
                 others = self.hosts.get(runtime.runtime, host) is not host
                 if not others:
                     self.hosts.pop(runtime.runtime, None)
+                    self._look()
             if others or runtime.runtime in self._creating:
                 return  # somebody else was faster with it, and the id is a new runtime's by now
         elif self._store.read(runtime.runtime) is None:
@@ -158,7 +163,13 @@ class Runtimes:
         await host.close(Ending.RUNTIME_LOST, "the house was closed")
         self.hosts.pop(runtime, None)
         self._store.mark_closed(runtime)
+        self._look()
 
     def _gone(self, name: RuntimeName) -> None:
         self.hosts.pop(name.runtime, None)
         self._store.mark_closed(name.runtime)
+        self._look()
+
+    def _look(self) -> None:
+        if not len(self):
+            self.emptied.set()

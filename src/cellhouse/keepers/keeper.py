@@ -1,0 +1,211 @@
+"""A keeper: a process with a house of its own and one runtime in it, which goes on whatever becomes of the service."""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import pydantic_core
+
+from cellhouse import __version__
+from cellhouse.house import House
+from cellhouse.keepers.calls import CLOSE, METHODS, encode_page
+from cellhouse.keepers.frames import OLDEST, PROTOCOL
+from cellhouse.keepers.link import WINDOW, Asked, Link
+from cellhouse.keepers.place import Place, holder
+from cellhouse.model import CallReason, Unavailable
+from cellhouse.runtime.logs import logger, to_stderr
+
+_logger = logger()
+
+PR_SET_NAME: Final = 15
+NAME: Final = b"cellhouse-keep"
+GREETING_SECONDS: Final = 10.0
+"""Who connects says who it is within so long."""
+ALONE_SECONDS: Final = 30.0
+"""A keeper that has no runtime, and that nobody is connected to, ends after so long."""
+
+
+class Keeper:
+    """Serves one house to whoever owns the service's state directory. Ends when its runtime has."""
+
+    def __init__(self, place: Place, listener: socket.socket) -> None:
+        self._place, self._listener = place, listener
+        self._links: set[Link] = set()
+        self._stop = asyncio.Event()
+        self._house = House(settings=place.settings())
+        self._created = self._closing = False
+
+    async def run(self) -> None:
+        """Until the runtime is over, or SIGTERM."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._stop.set)
+        async with self._house:
+            server = await loop.create_unix_server(self._link, sock=self._listener)
+            try:
+                await self._until_over()
+            finally:
+                self._closing = True
+                server.close()
+                self._place.forget_socket()
+                await self._settled()
+        # Whoever is connected reads on in the journal, which is free now.
+        self._place.mark_over()
+        for link in list(self._links):
+            link.close()
+
+    async def _until_over(self) -> None:
+        alone = asyncio.ensure_future(self._alone())
+        emptied = asyncio.ensure_future(self._house.emptied())
+        stop = asyncio.ensure_future(self._stop.wait())
+        waiting = [alone, emptied, stop]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waiting:
+                each.cancel()
+            await asyncio.wait(waiting)
+
+    async def _alone(self) -> None:
+        """Until nobody came to have a runtime made here."""
+        while True:
+            await asyncio.sleep(ALONE_SECONDS)
+            if not self._links and not self._created:
+                return
+
+    async def _settled(self) -> None:
+        """What changes something is answered before we go; what only waits is answered by the journal."""
+        changing = [
+            asked.task
+            for link in self._links
+            for asked in link.asked
+            if asked.task is not None and not asked.breakable and asked.method != CLOSE
+        ]
+        if changing:
+            await asyncio.wait(changing)
+
+    # Connections
+
+    def _link(self) -> Link:
+        link = Link(answer=self._answer, on_hello=self._hello, on_lost=self._links.discard)
+        self._links.add(link)
+        asyncio.get_running_loop().call_later(GREETING_SECONDS, self._check_greeted, link)
+        return link
+
+    @staticmethod
+    def _check_greeted(link: Link) -> None:
+        if not link.greeted:
+            link.abort()
+
+    def _hello(self, link: Link, told: dict[str, Any]) -> None:
+        peer = link.peer()
+        if not peer.is_ours or holder(self._place.root) != peer.pid:
+            _logger.error("refused who does not own the state directory", pid=peer.pid, uid=peer.uid)
+            link.abort()
+            return
+        speaks = told.get("protocol")
+        newest = speaks if isinstance(speaks, int) else 0
+        oldest = told.get("oldest", newest)
+        spoken = min(newest, PROTOCOL)
+        link.greeted = spoken >= OLDEST and isinstance(oldest, int) and spoken >= oldest
+        link.say_hello(
+            protocol=spoken if link.greeted else PROTOCOL,
+            oldest=OLDEST,
+            build=__version__,
+            runtime=self._place.runtime,
+            pid=os.getpid(),
+            unfinished=len(self._house.unfinished),
+            runtimes=len(self._house.list_runtimes()),
+        )
+        if not link.greeted:
+            link.close()
+
+    # Calls
+
+    async def _answer(self, asked: Asked) -> Any:
+        """What is asked of a house that closes is left open: who asked hears that we are gone, and asks the journal."""
+        try:
+            if not self._closing:
+                return await self._answer_open(asked)
+        except Unavailable as error:
+            if not self._closing or error.reason != CallReason.SHUTTING_DOWN:
+                raise
+        asked.breakable = True
+        return await asyncio.get_running_loop().create_future()
+
+    async def _answer_open(self, asked: Asked) -> Any:
+        if (method := METHODS.get(asked.method)) is not None:
+            asked.breakable = method.breakable
+            if asked.method == "createRuntime":
+                self._created = True
+            return method.encode(await method.run(self._house, asked.arguments))
+        match asked.method:
+            case "events":
+                return await self._events(asked)
+            case "receiveFile":
+                return await self._receive(asked)
+            case "close":
+                asked.breakable = False
+                self._stop.set()
+                return {}
+        raise Unavailable(
+            f"this keeper ({__version__}) knows no {asked.method[:80]!a}; it is of an earlier version",
+            reason=CallReason.TRY_AGAIN,
+        )
+
+    async def _events(self, asked: Asked) -> dict[str, Any]:
+        a = asked.arguments
+        size = min(int(a["pageBytes"]), WINDOW)
+        follower = self._house.follower(
+            a["name"], after=a["after"], late=a["late"], tails=a["tails"], page_bytes=size
+        )
+        await asked.outgoing.send(pydantic_core.to_json({"done": follower.done}))
+        while (page := follower.take()) is not None:
+            if page:
+                await asked.outgoing.send(encode_page(page))
+            else:
+                await follower.wait()
+        return {}
+
+    async def _receive(self, asked: Asked) -> dict[str, Any]:
+        a = asked.arguments
+        written = await self._house.receive_file(
+            a["name"], a["path"], asked.incoming, limit=a["limit"], sha256=a["sha256"]
+        )
+        return written.to_wire()
+
+
+def keep(directory: Path, listener: socket.socket) -> NoReturn:
+    """The whole life of a keeper, in a process that was forked for it. Its log is beside its house."""
+    status = 1
+    try:
+        place = Place(directory.parent.parent, directory.name)
+        _begin(place)
+        asyncio.run(Keeper(place, listener).run())
+        status = 0
+    except BaseException:
+        with contextlib.suppress(Exception):
+            _logger.exception("a keeper failed", directory=str(directory))
+    finally:
+        with contextlib.suppress(OSError):
+            sys.stderr.flush()
+        os._exit(status)
+
+
+def _begin(place: Place) -> None:
+    """A session of its own, nothing of the service's terminal, and a name to be found by."""
+    os.setsid()
+    ctypes.CDLL(None).prctl(PR_SET_NAME, NAME, 0, 0, 0)
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDWR)
+    log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    for source, number in ((null, 0), (null, 1), (log, 2)):
+        os.dup2(source, number)
+    os.close(null)
+    os.close(log)
+    to_stderr("warning")

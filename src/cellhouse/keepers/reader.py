@@ -1,0 +1,41 @@
+"""What a handle asks of an execution that a keeper has, or had."""
+
+from collections.abc import AsyncIterator
+
+from cellhouse.keepers import calls
+from cellhouse.keepers.reading import KeptFollower, read_all
+from cellhouse.keepers.router import Router
+from cellhouse.model import Event, ExecuteCodeResult, ExecutionName, TailFrame
+from cellhouse.runtime.following import PAGE_BYTES
+
+
+class KeptReader:
+    """A `runtime.host.ExecutionReader` for all executions of one KeptHouse."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    def follow(
+        self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False
+    ) -> AsyncIterator[Event | TailFrame]:
+        return read_all(self.follower(name, after=after, late=late, tails=tails, page_bytes=PAGE_BYTES))
+
+    def follower(
+        self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False, page_bytes: int
+    ) -> KeptFollower:
+        """What is wrong with the execution is told when it is read."""
+        return KeptFollower(
+            self._router, str(name), after=after, late=late, tails=tails, page_bytes=page_bytes
+        )
+
+    async def snapshot(self, name: ExecutionName) -> ExecuteCodeResult:
+        return await self._router.ask(name.runtime, calls.GET_EXECUTION, {"name": str(name)})
+
+    async def wait(self, name: ExecutionName) -> ExecuteCodeResult:
+        return await self._router.ask(name.runtime, calls.RESULT, {"name": str(name)})
+
+    async def cancel(self, name: ExecutionName) -> None:
+        await self._router.ask(name.runtime, calls.CANCEL, {"name": str(name)})
+
+    async def provide_input(self, name: ExecutionName, value: str) -> None:
+        await self._router.ask(name.runtime, calls.PROVIDE_INPUT, {"name": str(name), "value": value})

@@ -1,0 +1,340 @@
+"""What stands behind a KeptHouse: which keeper has which runtime, starting, finding, asking and burying them."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterable, Callable, Coroutine, Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from cellhouse.house import House
+from cellhouse.keepers import calls
+from cellhouse.keepers.calls import Method
+from cellhouse.keepers.forking import Template
+from cellhouse.keepers.graves import Graves
+from cellhouse.keepers.link import Link, LinkLost
+from cellhouse.keepers.living import GOING_SECONDS, Living, settled
+from cellhouse.keepers.place import Place, places
+from cellhouse.keepers.reading import Recorded
+from cellhouse.model import (
+    AlreadyExists,
+    CallReason,
+    CellhouseError,
+    Clock,
+    ExecutionName,
+    NotFound,
+    ResourceExhausted,
+    RuntimeName,
+    RuntimeSpec,
+    Unavailable,
+)
+from cellhouse.runtime import Settings
+from cellhouse.runtime.logs import logger
+from cellhouse.runtime.requests import CreateRequest
+from cellhouse.runtime.store import remove_tree
+
+_logger = logger()
+
+R = TypeVar("R")
+
+RECOVERED_AT_ONCE: Final = 4
+"""Directories of dead keepers that are put in order at a time, when a service starts."""
+
+
+class Router:
+    """Belongs to one event loop. `root` is the open house of the state directory itself, whose lock proves that it is ours."""
+
+    def __init__(self, root: House, settings: Settings, clock: Clock, template: Template) -> None:
+        self.root = root
+        self._settings, self._clock, self._template = settings, clock, template
+        self.living: dict[str, Living] = {}
+        self.creating: dict[str, asyncio.Future[None]] = {}
+        self.graves = Graves(self._grave)
+        self._burials: dict[str, asyncio.Task[None]] = {}
+        self._strange: dict[str, Unavailable] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._left = self._closed = False
+
+    def _grave(self, place: Place) -> House:
+        return House(settings=replace(self._settings, state_dir=place.directory), clock=self._clock)
+
+    def place(self, runtime: str) -> Place:
+        return Place(self._settings.state_dir, runtime)
+
+    def __len__(self) -> int:
+        return len(self.living) + len(self.creating)
+
+    def begin(self, work: Coroutine[Any, Any, R], name: str) -> "asyncio.Task[R]":
+        """Work that nobody has to wait for; it has ended when this is closed."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # Finding
+
+    async def find(self) -> dict[str, CreateRequest]:
+        """The keepers that live, whoever started them; what is left of the others is put in order beside everything else.
+
+        Gives the requests that made the runtimes which are there.
+        """
+        found = await asyncio.to_thread(places, self._settings.state_dir)
+        looked = [place for place in found if not place.is_over]
+        await asyncio.gather(*(self._reach(place) for place in looked))
+        dead = [place for place in looked if place.runtime not in self.living | self._strange]
+        if dead:
+            _logger.warning("keepers died without an end; their runtimes are lost", runtimes=len(dead))
+            order = asyncio.Semaphore(RECOVERED_AT_ONCE)
+            for place in dead:
+                self.begin(self._recover(place, order), f"recover {place.runtime}")
+        return await asyncio.to_thread(self._requests, found, set(self.living))
+
+    @staticmethod
+    def _requests(found: list[Place], living: set[str]) -> dict[str, CreateRequest]:
+        """Of those whose runtime is there, be it over."""
+        requests = {}
+        for place in found:
+            request = place.request()
+            if request is not None and (place.runtime in living or place.recorded()):
+                requests[place.runtime] = request
+        return requests
+
+    async def _reach(self, place: Place) -> None:
+        try:
+            living = await Living.reach(place, self._on_lost(place.runtime))
+        except Unavailable as error:
+            _logger.error("a keeper can't be spoken to", runtime=place.runtime, why=error.message)
+            self._strange[place.runtime] = error
+            return
+        except OSError as error:
+            _logger.error("a keeper can't be reached", runtime=place.runtime, why=str(error))
+            return
+        if living is not None:
+            self.living[place.runtime] = living
+
+    async def _recover(self, place: Place, order: asyncio.Semaphore) -> None:
+        async with order:
+            try:
+                await settled(place)
+                async with self.graves.visit(place):
+                    pass
+            except (CellhouseError, OSError) as error:
+                # Whoever asks for something in it tries again, and is told the same.
+                _logger.error("what a dead keeper left can't be read", runtime=place.runtime, why=str(error))
+
+    # Its end
+
+    def _on_lost(self, runtime: str) -> Callable[[Link], None]:
+        def lost(link: Link) -> None:
+            living = self.living.get(runtime)
+            if living is not None and living.link is link and not self._left and runtime not in self._burials:
+                task = self.begin(self._bury(runtime, living), f"bury {runtime}")
+                self._burials[runtime] = task
+                task.add_done_callback(lambda _: self._burials.pop(runtime, None))
+
+        return lost
+
+    async def _bury(self, runtime: str, living: Living) -> None:
+        """Its connection is lost: it has ended, or is about to, or can be spoken to again."""
+        await asyncio.wait([living.gone], timeout=GOING_SECONDS)
+        if not living.gone.done() and await living.again(self._on_lost(runtime)):
+            _logger.warning("a keeper has been reached again", runtime=runtime, pid=living.pid)
+            return
+        await living.end()
+        self.living.pop(runtime, None)
+        living.let_go()
+        if not living.place.is_over:
+            _logger.error("a keeper died; its runtime is lost", runtime=runtime, pid=living.pid)
+            try:
+                async with self.graves.visit(living.place):
+                    pass
+            except (CellhouseError, OSError) as error:
+                _logger.error("what a dead keeper left can't be read", runtime=runtime, why=str(error))
+
+    async def _buried(self, runtime: str, living: Living) -> None:
+        """After its connection was lost."""
+        while self.living.get(runtime) is living and not living.link.alive:
+            burial = self._burials.get(runtime)
+            if burial is None:
+                raise Unavailable(
+                    "the service lets go of its runtimes; try again", reason=CallReason.SHUTTING_DOWN
+                )
+            await asyncio.wait([burial])
+
+    # Asking
+
+    async def keeper(self, runtime: str) -> Living | None:
+        """The living one. UNAVAILABLE where there is one that can't be spoken to."""
+        if self._closed:
+            raise Unavailable(
+                "the house was closed; the next one on its directory has its records",
+                reason=CallReason.SHUTTING_DOWN,
+            )
+        while (living := self.living.get(runtime)) is not None and not living.link.alive:
+            await self._buried(runtime, living)
+        if living is None and (error := self._strange.get(runtime)) is not None:
+            raise error
+        return living
+
+    async def ask(self, runtime: str, method: Method[R], arguments: Mapping[str, Any]) -> R:
+        """Ask the keeper of a runtime, or where it is over what it has left. Raises the errors of the call."""
+        while (living := await self.keeper(runtime)) is not None:
+            try:
+                return method.decode(await living.link.call(method.name, arguments))
+            except LinkLost:
+                await self._buried(runtime, living)
+        place = self.place(runtime)
+        if not place.exists():
+            return await method.run(self.root, arguments)
+        async with self.graves.visit(place) as house:
+            return await method.run(house, arguments)
+
+    async def upload(self, runtime: str, arguments: Mapping[str, Any], chunks: AsyncIterable[bytes]) -> Any:
+        """Send a file. Bytes can't be sent twice: where the keeper dies meanwhile, the runtime is over."""
+        living = await self.keeper(runtime)
+        if living is None:
+            # Says why there is none.
+            await self.ask(runtime, calls.KEEP_ALIVE, {"name": str(RuntimeName(runtime))})
+            raise Unavailable("the runtime came back; try again", reason=CallReason.TRY_AGAIN)
+        try:
+            return await living.link.upload(calls.RECEIVE_FILE, arguments, chunks)
+        except LinkLost:
+            await self._buried(runtime, living)
+            raise NotFound(
+                f"{RuntimeName(runtime)} was lost while the file came", reason=CallReason.RUNTIME_DELETED
+            ) from None
+
+    async def where(self, name: str, *, late: bool, page_bytes: int) -> Link | Recorded:
+        """See `reading.Source`."""
+        runtime = ExecutionName.parse(name).runtime
+        if (living := await self.keeper(runtime)) is not None:
+            return living.link
+        place = self.place(runtime)
+        if not place.exists():
+            house, let_go = self.root, _nothing
+        else:
+            house, let_go = await self.graves.hold(place)
+        return Recorded(
+            lambda after: house.follower(name, after=after, late=late, page_bytes=page_bytes), let_go
+        )
+
+    # Starting
+
+    async def create(self, spec: RuntimeSpec, runtime: str, request: CreateRequest | None) -> None:
+        """Start a keeper and have it make the runtime. ALREADY_EXISTS, RESOURCE_EXHAUSTED, and what making it raises."""
+        await self.keeper(runtime)
+        if runtime in self.living or runtime in self.creating:
+            raise AlreadyExists(f"{RuntimeName(runtime)} exists; use another id", reason=CallReason.ID_TAKEN)
+        if len(self) >= self._settings.max_runtimes:
+            raise ResourceExhausted(
+                f"there are {self._settings.max_runtimes} runtimes, which is the limit (max_runtimes); delete one",
+                reason=CallReason.QUOTA_EXCEEDED,
+                limit="max_runtimes",
+            )
+        created = self.creating[runtime] = asyncio.get_running_loop().create_future()
+        try:
+            await self._create(self.place(runtime), spec, request)
+        finally:
+            del self.creating[runtime]
+            created.set_result(None)
+
+    async def _create(self, place: Place, spec: RuntimeSpec, request: CreateRequest | None) -> None:
+        new = place.make()
+        await self.graves.give_up(place.runtime)
+        await settled(place)
+        if place.recorded() or self.place_of_root_has(place.runtime):
+            raise AlreadyExists(
+                f"runtime {place.runtime!r} exists; use another id, or delete it first",
+                reason=CallReason.ID_TAKEN,
+            )
+        living = None
+        try:
+            living = await self._start(place, request)
+            await living.link.call(
+                calls.CREATE_RUNTIME.name,
+                {"spec": spec.to_wire(), "runtimeId": place.runtime, "requestId": MADE},
+            )
+        except BaseException as error:
+            if living is not None:
+                await self._undo(living)
+            if new:
+                await asyncio.to_thread(remove_tree, place.directory)
+            if isinstance(error, LinkLost):
+                raise Unavailable(
+                    f"the keeper of {RuntimeName(place.runtime)} died while it was made; try again",
+                    reason=CallReason.TRY_AGAIN,
+                ) from error
+            raise
+        self.living[place.runtime] = living
+        if not living.link.alive:
+            self._on_lost(place.runtime)(living.link)
+
+    def place_of_root_has(self, runtime: str) -> bool:
+        """Whether a runtime of this id was made here when runtimes lived in the service, and was not deleted."""
+        try:
+            self.root.open_content(f"runtimes/{runtime}").close()
+        except NotFound:
+            return False
+        return True
+
+    async def _start(self, place: Place, request: CreateRequest | None) -> Living:
+        place.tell(self._settings)
+        place.remember(request)
+        with place.bind() as listener:
+            await self._template.fork(place.directory, listener)
+        living = await Living.reach(place, self._on_lost(place.runtime))
+        if living is None:
+            raise Unavailable(
+                f"the keeper of {RuntimeName(place.runtime)} ended before it began; its log is {place.log}",
+                reason=CallReason.TRY_AGAIN,
+            )
+        return living
+
+    @staticmethod
+    async def _undo(living: Living) -> None:
+        """A keeper without a runtime ends by itself; one whose creation was broken off is told to."""
+        with contextlib.suppress(LinkLost, CellhouseError):
+            await living.link.call(calls.CLOSE, {})
+        await living.end()
+        living.link.abort()
+        living.let_go()
+
+    # Letting go
+
+    async def close(self) -> None:
+        """End all keepers with their runtimes; returns when they are gone."""
+        if self.creating:
+            await asyncio.wait(self.creating.values())
+        await asyncio.gather(*(self._close_one(living) for living in list(self.living.values())))
+        await self._finish()
+
+    async def _close_one(self, living: Living) -> None:
+        with contextlib.suppress(LinkLost, CellhouseError):
+            await living.link.call(calls.CLOSE, {})
+        await living.end()
+
+    async def leave(self) -> None:
+        """Let go of the keepers, which go on."""
+        if self.creating:
+            await asyncio.wait(self.creating.values())
+        self._left = True
+        for living in self.living.values():
+            living.link.close()
+        await asyncio.gather(*(asyncio.wait([living.link.lost]) for living in self.living.values()))
+        await self._finish()
+
+    async def _finish(self) -> None:
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        self._closed = True
+        for living in self.living.values():
+            living.let_go()
+        self.living.clear()
+        await self.graves.close()
+
+
+MADE: Final = "made"
+"""The request of the one creation that a keeper sees: a service that comes back can ask for the same one again."""
+
+
+def _nothing() -> None:
+    return

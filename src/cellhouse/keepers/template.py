@@ -1,0 +1,76 @@
+"""The template: a process that has imported everything a keeper needs, has one thread, and forks when asked.
+
+`python -m cellhouse.keepers.template FD`: FD is a socket of datagrams. Each asks for one keeper: JSON {"directory": …}, with
+the socket it is to listen on; answered by {"pid": …} or {"error": …}. The end of that socket is the template's own end, and
+of nobody else: keepers are in sessions of their own.
+"""
+
+import ctypes
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Final
+
+from cellhouse.keepers.keeper import keep
+from cellhouse.keepers.place import BACKLOG
+
+REQUEST_BYTES: Final = 16_384
+PR_SET_NAME: Final = 15
+NAME: Final = b"cellhouse-tmpl"
+
+
+def main(descriptor: int) -> None:
+    """Until the service is gone."""
+    ctypes.CDLL(None).prctl(PR_SET_NAME, NAME, 0, 0, 0)
+    os.chdir("/")
+    # Nobody waits for keepers: they are let go of as they end.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    control = socket.socket(fileno=descriptor)
+    os.set_inheritable(descriptor, False)
+    control.send(b'{"ready": true}')
+    gc.collect()
+    gc.freeze()  # what is there now is shared by all keepers, so nobody's collector is to write into it
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(control, REQUEST_BYTES, 1)
+        if not data:
+            return
+        if len(descriptors) == 1:
+            control.send(json.dumps(fork(control, data, descriptors[0])).encode())
+
+
+def fork(control: socket.socket, data: bytes, descriptor: int) -> dict[str, int | str]:
+    """One keeper."""
+    listening, told = os.pipe()
+    try:
+        directory = Path(json.loads(data)["directory"])
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            os.close(listening)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            listener = socket.socket(fileno=descriptor)
+            listener.listen(BACKLOG)
+            os.close(told)
+            keep(directory, listener)
+        os.close(told)
+        told = -1
+        os.read(listening, 1)  # its end: whoever connects from now on is not refused
+    except (OSError, ValueError, KeyError) as error:
+        return {"error": str(error)}
+    else:
+        return {"pid": pid}
+    finally:
+        os.close(listening)
+        os.close(descriptor)
+        if told >= 0:
+            os.close(told)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
