@@ -15,13 +15,14 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
 from bench.figures import MIB, mebibytes, seconds
+from bench.held import Held
 from bench.jupyter import jupyter_server
 from bench.latency import WARM_CODE
-from bench.memory import descendants, proportional
+from bench.memory import proportional
 from bench.report import Goal, Report
 from bench.served import REST_SECONDS, Service, service
 from bench.versions import load, machine, versions
@@ -39,25 +40,6 @@ LEAVE_SECONDS = 20.0
 LOOK_SECONDS = 0.2
 DESCRIPTORS = 16_384
 _FOR_EVER = "import time\ntime.sleep(100_000)"
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What the service's process holds."""
-
-    descriptors: int
-    threads: int
-    children: int
-    bytes: int
-
-    @classmethod
-    def of(cls, pid: int) -> Self:
-        return cls(
-            len(list(Path(f"/proc/{pid}/fd").iterdir())),
-            len(list(Path(f"/proc/{pid}/task").iterdir())),
-            len(descendants(pid)),
-            proportional(pid),
-        )
 
 
 @dataclass(slots=True)
