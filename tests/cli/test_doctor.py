@@ -102,6 +102,30 @@ def test_no_directory_to_work_in_is_said_and_is_status_3(cli: Cli, tmp_path: Pat
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("args", [(), ("--json",)], ids=["page", "json"])
+@pytest.mark.parametrize(("where", "said"), [("/dev/full", b"No space left"), ("a reader that left", b"")])
+def test_what_can_not_be_told_is_status_3(cli: Cli, args: tuple[str, ...], where: str, said: bytes) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    out = os.open(where, os.O_WRONLY) if where.startswith("/") else os.dup(writing)
+    os.close(writing)
+    try:
+        done = subprocess.run(
+            # What is found doesn't matter, but that it is told.
+            cli.command("doctor", "--seconds", "1", *args),
+            stdout=out,
+            stderr=subprocess.PIPE,
+            timeout=100,
+            env=cli.variables(),
+            check=False,
+        )
+    finally:
+        os.close(out)
+    assert done.returncode == 3
+    assert said in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_ended_in_between_it_leaves_nothing(cli: Cli, number: signal.Signals) -> None:
     with subprocess.Popen(

@@ -1,6 +1,7 @@
 """`cellhouse doctor`: what this machine can give, shown to a person or as one document."""
 
 import asyncio
+import os
 import sys
 from typing import Annotated
 
@@ -77,13 +78,22 @@ def doctor(
     except (asyncio.CancelledError, KeyboardInterrupt):
         typer.echo("cellhouse doctor: left before it was through", err=True)
         raise typer.Exit(OTHER) from None
-    if json:
-        sys.stdout.write(report.to_json() + "\n")
-    else:
-        console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
-        console.print(Group(*_shown(report)))
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(report.to_json() + "\n" if json else _page(report))
+        sys.stdout.flush()
+    except OSError as error:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - what Python would still flush at exit has nowhere to go
+        if not isinstance(error, BrokenPipeError):
+            typer.echo(f"cellhouse doctor: standard output: {error.strerror or error}", err=True)
+        raise typer.Exit(OTHER) from None
     raise typer.Exit(OK if report.ok else PROBLEMS)
+
+
+def _page(report: DoctorReport) -> str:
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    with console.capture() as page:
+        console.print(Group(*_shown(report)))
+    return page.get()
 
 
 async def _examined(patient: Patient) -> DoctorReport:
