@@ -39,9 +39,12 @@ def _until(condition: Callable[[], object]) -> None:
 
 
 def _nothing_left(cli: Cli) -> None:
-    """No mount, and a journal in which everything has ended."""
+    """No mount, no image of a disk, a runtime that was closed, and a journal in which everything has ended."""
     assert str(cli.state) not in Path("/proc/self/mountinfo").read_text()
     (state,) = (cli.state / "embedded").iterdir()
+    (runtime,) = (state / "runtimes").iterdir()
+    assert json.loads((runtime / "runtime.json").read_text())["state"] == "closed"
+    assert {entry.name for entry in runtime.iterdir()} <= {"content", "runtime.json"}
     verified = cli("journal", "verify", "--state-dir", str(state))
     assert verified.returncode == 0, verified.stdout
     assert json.loads(verified.stdout)["unfinished"] == 0
@@ -120,4 +123,8 @@ def test_before_the_code_has_begun_nothing_of_it_is_left(cli: Cli) -> None:
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM
     assert b"Traceback" not in errors
-    _nothing_left(cli)
+    assert str(cli.state) not in Path("/proc/self/mountinfo").read_text()
+    (state,) = (cli.state / "embedded").iterdir()
+    assert not list(state.glob("runtimes/*/content.img"))
+    verified = cli("journal", "verify", "--state-dir", str(state))
+    assert json.loads(verified.stdout)["unfinished"] == 0
