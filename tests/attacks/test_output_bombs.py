@@ -153,7 +153,6 @@ async def test_a_thread_that_never_stops_talking_is_its_own_execution_s(
         for number in range(5):
             following = await caller.run(f"print('next'); {number}")
             assert_bounded(following)
-            assert "next\n" in following.stdout
             assert following.result == str(number)
             # ipykernel names whatever runs as the parent of what a thread prints; it is taken at its word.
             assert kernel != NATIVE or following.stdout == "next\n"
