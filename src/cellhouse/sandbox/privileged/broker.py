@@ -12,6 +12,7 @@ import signal
 import socket
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -65,6 +66,8 @@ def _be_broker(sock: socket.socket, broker: "Broker") -> NoReturn:
                     os.close(int(name))
         broker.serve(sock)
         status = 0
+    except BaseException:
+        traceback.print_exc()  # there is nobody left to tell but whoever reads standard error
     finally:
         os._exit(status)
 

@@ -151,9 +151,10 @@ def become(plan: dict[str, Any], argv: Sequence[str]) -> NoReturn:
         os._exit(FAILED)
     os.chdir("/")
     put_in_place(plan["placing"])
-    # The interpreter ignores them, which an exec would hand on.
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+    # What the interpreter ignores, or whoever started it, an exec would hand on.
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
     try:
         os.execve(argv[0], list(argv), {})
     except OSError as error:
