@@ -79,3 +79,27 @@ async def test_the_loop_lives_across_cells(native: Rig) -> None:
     await native.run("task = asyncio.create_task(event.wait())")
     told = await native.run("event.set()\nawait task, asyncio.get_running_loop() is loop")
     assert told.result.result == "(True, True)"
+
+
+async def test_a_process_that_is_forked_from_a_server(native: Rig) -> None:
+    """Python 3.14 does so by default: the server has pipes of the execution that started it, and so has what it forks."""
+    code = "import multiprocessing\ncontext = multiprocessing.get_context('forkserver')"
+    assert (await native.run(code)).result.outcome is Outcome.OK
+    for name in ("first", "second", "third"):
+        told = await native.run(
+            f"p = context.Process(target=print, args=({name!r},))\np.start()\np.join()\np.exitcode"
+        )
+        assert plain(told) == (Outcome.OK, f"{name}\n", "", "0")
+
+
+async def test_a_pool_that_is_forked_from_a_server_lives_on(native: Rig) -> None:
+    code = """
+import concurrent.futures, multiprocessing
+context = multiprocessing.get_context('forkserver')
+pool = concurrent.futures.ProcessPoolExecutor(1, mp_context=context)
+pool.submit(abs, -1).result()"""
+    assert plain(await native.run(code)) == (Outcome.OK, "", "", "1")
+    assert plain(await native.run("pool.submit(abs, -2).result()")) == (Outcome.OK, "", "", "2")
+    code = "import sys\np = context.Process(target=sys.exit, args=(5,))\np.start()\np.join()\npool.shutdown()\np.exitcode"
+    assert plain(await native.run(code)) == (Outcome.OK, "", "", "5")
+    assert plain(await native.run("multiprocessing.active_children()")) == (Outcome.OK, "", "", "[]")

@@ -102,7 +102,7 @@ signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)"""
             if int(told.result.result) <= 0:
                 break
         else:
-            assert told.error[0] == "Enough", told.result.execution_error
+            assert told.error[0] == "Enough", told.result.stderr
             raised += 1
     assert raised
     assert plain(await native.run("left <= 0")) == (Outcome.OK, "", "", "True")

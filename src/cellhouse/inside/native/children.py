@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -53,6 +54,22 @@ class Children:
     def _after_in_child(self) -> None:
         if not self._quiet:
             self._in_fork()
+
+
+def end_fork_server() -> None:
+    """End the server that multiprocessing forks from, which has another execution's pipes; it is started again when needed.
+
+    Python 3.14 forks from it unless told otherwise. While children of it live it stays, for it tells how they end: what
+    is forked from it then prints where those do. May take as long as that process likes.
+    """
+    module: Any = sys.modules.get("multiprocessing.forkserver")
+    server = getattr(module, "_forkserver", None)
+    stop = getattr(server, "_stop", None)
+    if stop is not None and getattr(server, "_forkserver_pid", None):
+        import multiprocessing  # it is there
+
+        if not multiprocessing.active_children():
+            stop()
 
 
 def _after(announce: Callable[[], None], function: Callable[..., Any], module: str) -> Callable[..., Any]:

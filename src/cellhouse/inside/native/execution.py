@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
-from .children import Children
+from .children import Children, end_fork_server
 from .helper import Helper
 from .libc import flush_c_output
 from .link import Link
@@ -51,7 +51,8 @@ class Executions:
         """Answers before it returns, or, where the code awaits something, later."""
         self.busy = True
         code, silent = str(content["code"]), bool(content.get("silent"))
-        self._begin(str(header["id"]), content, silent)
+        if self._begin(str(header["id"]), content, silent):
+            self._call(end_fork_server)
         look, error = self._call(lambda: self._look_at(code))
         if error is not None:
             self._finish(header, None, error)
@@ -69,8 +70,10 @@ class Executions:
         self._interrupts.running = True
         task.add_done_callback(lambda done: self._ours(lambda: self._task_done(header, silent, done)))
 
-    def _begin(self, parent: str, content: dict[str, Any], silent: bool) -> None:
-        if len(self._link.descriptors) >= 2:
+    def _begin(self, parent: str, content: dict[str, Any], silent: bool) -> bool:
+        """Whether it has pipes of its own."""
+        other_pipes = len(self._link.descriptors) >= 2
+        if other_pipes:
             self._take_pipes()
         self._interrupts.begin()
         self._children.started = False
@@ -86,6 +89,7 @@ class Executions:
             echo = {"code": "", "execution_count": self._shell.execution_count}
             self._link.send("execute_input", echo, parent=parent, ordered=False)
         self.helper.wake()
+        return other_pipes
 
     def _look_at(self, code: str) -> tuple[dict[str, Any], bool]:
         """How the shell is to be given the code, and whether it awaits something. The user's transformers run here."""

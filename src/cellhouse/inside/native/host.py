@@ -63,6 +63,7 @@ class Host:
         self.comms = _comms
         self.loop = asyncio.new_event_loop()
         self.loop.time = time.monotonic  # type: ignore[method-assign]
+        self.interrupts.loop = self.loop
         self._failures = 0
 
     def serve(self) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
 import signal as theirs
 from collections.abc import Callable
 from types import CodeType, FrameType
@@ -11,6 +12,16 @@ from typing import Any
 from .own import _thread, signal
 
 AGAIN_SECONDS = 0.001
+LOOP_FILES = {
+    function.__code__.co_filename
+    for function in (
+        asyncio.BaseEventLoop.run_forever,
+        asyncio.SelectorEventLoop.add_reader,
+        asyncio.AbstractEventLoop.run_forever,
+        selectors.DefaultSelector.select,
+    )
+}
+"""What an event loop is made from. It does not bear an exception in its own middle."""
 
 
 class Interrupts:
@@ -33,6 +44,8 @@ class Interrupts:
         }
         """Code of ours at the border to the user's: what lands right there is put off, too."""
         self.task: asyncio.Task[Any] | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """Where handlers of the user's are called that come while it waits."""
         self.asked = False
         """Whether the task was cancelled by us: its CancelledError then means KeyboardInterrupt."""
         self.depth = 0
@@ -58,6 +71,10 @@ class Interrupts:
         """A signal with a handler of the user's."""
         if self.inside or (frame is not None and frame.f_code in self.entries):
             self._later[number] = handler
+        elif frame is not None and frame.f_code.co_filename in LOOP_FILES and self.loop is not None:
+            if number not in self._later:
+                self._later[number] = handler
+                self.loop.call_soon_threadsafe(self._call_later)
         else:
             handler(number, frame)
 
