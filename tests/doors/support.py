@@ -13,6 +13,8 @@ import httpx
 from cellhouse.doors.callers import ALL_SCOPES, Authenticator, Caller, Scope
 from cellhouse.doors.limits import DoorLimits
 from cellhouse.doors.server import ServeOptions, Service
+from cellhouse.house import House
+from cellhouse.keepers import DirectHouse
 from cellhouse.model import CallReason, Unauthenticated
 from tests.runtime.kernels import FakeKernel
 from tests.runtime.support import FakeWorld, settings, until, within
@@ -131,6 +133,13 @@ async def opened(
             yield Door(service, client, fakes)
 
 
+def house_of(service: Service) -> House:
+    """The house behind it, which is in this process."""
+    house = service.tenants.open[0].house
+    assert isinstance(house, DirectHouse)
+    return house.house
+
+
 def client_of(service: Service, **options: Any) -> httpx.AsyncClient:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
     return httpx.AsyncClient(base_url=service.url, timeout=20, limits=limits, trust_env=False, **options)
@@ -154,5 +163,5 @@ async def raw(service: Service, request: bytes) -> bytes:
 
 
 __all__ = [
-    "NDJSON", "SSE", "Door", "Names", "client_of", "connect", "frames", "ok", "opened", "raw", "refused", "until", "within",
+    "NDJSON", "SSE", "Door", "Names", "client_of", "connect", "frames", "house_of", "ok", "opened", "raw", "refused", "until", "within",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.doors.support import NDJSON, SSE, Door, frames, ok, refused, until, within
+from tests.doors.support import NDJSON, SSE, Door, frames, house_of, ok, refused, until, within
 
 
 async def test_json_waits_for_the_result(door: Door) -> None:
@@ -72,7 +72,7 @@ async def test_a_form_that_nobody_has_is_refused_and_nothing_runs(door: Door) ->
         door.path(":executeCode"), json={"code": "print a"}, headers={"accept": "image/png"}
     )
     await refused(call, 406, "INVALID_ARGUMENT", "NOT_ACCEPTABLE")
-    assert door.service.tenants.open[0].house.unfinished == ()
+    assert house_of(door.service).unfinished == ()
     assert door.fakes.launchers[-1].made == []
 
 
@@ -124,7 +124,7 @@ async def test_other_code_under_the_same_id_is_refused(door: Door) -> None:
 async def test_who_waits_too_long_is_told_so_far_and_can_repeat(door: Door) -> None:
     body = {"code": "print a\nhold", "executionId": "one", "waitTimeout": 0.2}
     path = await door.start("print a\nhold", executionId="one")
-    await until(lambda: "a\n" in door.service.tenants.open[0].house.read_text(path[4:], "stdout").text)
+    await until(lambda: "a\n" in house_of(door.service).read_text(path[4:], "stdout").text)
     error = await refused(
         door.client.post(door.path(":executeCode"), json=body), 504, "DEADLINE_EXCEEDED", "WAIT_TIMEOUT"
     )
@@ -161,7 +161,7 @@ async def test_cancelling_one_that_waits_and_one_that_runs(door: Door) -> None:
         door.client.post(door.path(":executeCode"), json={"code": "print b", "executionId": "two"})
     )
     path = door.path("/executions/two")
-    await until(lambda: len(door.service.tenants.open[0].house.unfinished) == 2)
+    await until(lambda: len(house_of(door.service).unfinished) == 2)
     assert (await ok(door.client.get(path)))["state"] == "QUEUED"
     assert await ok(door.client.post(f"{path}:cancel")) == {}
     assert (await within(queued)).json()["outcome"] == "NEVER_STARTED"

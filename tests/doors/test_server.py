@@ -15,7 +15,7 @@ from cellhouse import House
 from cellhouse.doors.limits import DoorLimits
 from cellhouse.doors.server import ServeOptions, Service
 from cellhouse.model import FailedPrecondition, InvalidArgument, Outcome
-from tests.doors.support import NDJSON, Names, client_of, ok, opened, refused, until, within
+from tests.doors.support import NDJSON, Names, client_of, house_of, ok, opened, refused, until, within
 from tests.runtime.support import FakeWorld, settings
 
 QUICK = DoorLimits(drain_seconds=0.0, grace_seconds=2.0)
@@ -57,7 +57,7 @@ async def test_what_does_not_end_is_interrupted_and_what_waits_never_starts(
         await door.make()
         running = await door.start("print so far\nhold", executionId="one")
         queued = asyncio.ensure_future(door.run("print never", executionId="two"))
-        await until(lambda: len(door.service.tenants.open[0].house.unfinished) == 2)
+        await until(lambda: len(house_of(door.service).unfinished) == 2)
         streaming = asyncio.ensure_future(door.client.get(f"{running}/events", headers=NDJSON))
         await until(lambda: door.service.tenants.open[0].streams == 1)
         await within(door.service.close())

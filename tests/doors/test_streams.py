@@ -20,6 +20,7 @@ from tests.doors.support import (
     client_of,
     connect,
     frames,
+    house_of,
     ok,
     opened,
     refused,
@@ -133,7 +134,7 @@ def test_what_is_no_event_number_is_refused(value: str) -> None:
 
 async def test_late_output_comes_to_who_asks_for_it(door: Door) -> None:
     result = await door.run("print a")
-    uid = door.service.tenants.open[0].house._log(_name(result)).uid
+    uid = house_of(door.service)._log(_name(result)).uid
     async with door.client.stream(
         "GET", f"/v1/{result['execution']}/events", params={"follow": "late"}, headers=NDJSON
     ) as response:
@@ -239,7 +240,7 @@ async def test_too_many_streams_are_refused_by_name_and_a_place_comes_free(
             error = await refused(call, 429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED")
             assert error["details"][0]["metadata"] == {"limit": "max_streams", "retryable": "true"}
         # Refused before it was accepted: nothing runs that nobody sees.
-        assert len(tenant.house.unfinished) == 1
+        assert (await tenant.house.census()).unfinished == 1
         held.pop().close()
         await until(lambda: tenant.streams == 1)
         async with door.client.stream("GET", f"{path}/events") as response:

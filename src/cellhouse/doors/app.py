@@ -47,7 +47,7 @@ async def metrics(request: Request) -> Response:
     visit = enter(request, Scope.ADMIN)
     whose = None if visit.caller.tenant == LOCAL_TENANT else visit.tenant
     return Response(
-        request.app.state.metrics.text(whose), headers={"Content-Type": metrics_text.CONTENT_TYPE}
+        await request.app.state.metrics.text(whose), headers={"Content-Type": metrics_text.CONTENT_TYPE}
     )
 
 

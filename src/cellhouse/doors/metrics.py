@@ -1,5 +1,6 @@
 """What the service counts of itself, in the text format of Prometheus."""
 
+import asyncio
 import time
 from typing import Final
 
@@ -50,11 +51,12 @@ class Metrics:
         self._requests.labels(method, route, str(code)).inc()
         self._first.labels(route).observe(seconds)
 
-    def text(self, tenant: Tenant | None = None) -> bytes:
+    async def text(self, tenant: Tenant | None = None) -> bytes:
         """All of it, as it is now; or what one tenant has now, for counts of requests would tell it of others."""
         tenants = self._tenants.open if tenant is None else [tenant]
-        self._runtimes.set(sum(len(each.house.list_runtimes()) for each in tenants))
-        self._unfinished.set(sum(len(each.house.unfinished) for each in tenants))
+        found = await asyncio.gather(*(each.house.census() for each in tenants))
+        self._runtimes.set(sum(each.runtimes for each in found))
+        self._unfinished.set(sum(each.unfinished for each in found))
         self._streams.set(sum(each.streams for each in tenants))
         self._answering.set(sum(each.requests for each in tenants))
         now = generate_latest(self._now)

@@ -22,6 +22,7 @@ from cellhouse.doors.limits import DoorLimits
 from cellhouse.doors.origins import Origins
 from cellhouse.doors.protocol import BoundedHttp
 from cellhouse.doors.tenants import Tenants
+from cellhouse.keepers import Template, kept_opener, open_direct
 from cellhouse.model import FailedPrecondition, InvalidArgument
 from cellhouse.runtime import Settings
 from cellhouse.runtime.logs import logger
@@ -45,6 +46,10 @@ class ServeOptions:
     allowed_hosts: tuple[str, ...] = ()
     cors_origins: tuple[str, ...] = ()
     limits: DoorLimits = field(default_factory=DoorLimits)
+    keepers: bool = False
+    """Each runtime in a process of its own, which outlives this one; else they all live here."""
+    keep: bool = False
+    """Leave the keepers to the next service when this one is told to stop."""
 
 
 class _Server(uvicorn.Server):
@@ -60,6 +65,7 @@ class Service:
 
     Leaving it drains: nothing new is accepted, what runs may end by itself for `drain_seconds`, then it is interrupted, and
     whatever is left ends with its house. Every execution has its end on record then, and every stream has told of it.
+    Unless the keepers are to be kept: then nothing ends, and streams are read on at the next service.
     """
 
     def __init__(
@@ -74,7 +80,11 @@ class Service:
         if authenticator is None:
             _check_local(self._options)
         limits = self._options.limits
-        self.tenants = Tenants(settings, limits)
+        self._template = Template() if self._options.keepers else None
+        self._keep = self._options.keepers and self._options.keep
+        self.tenants = Tenants(
+            settings, limits, open_direct if self._template is None else kept_opener(self._template)
+        )
         self._origins = Origins(
             None if self._options.uds else (self._options.host, *self._options.allowed_hosts),
             self._options.cors_origins,
@@ -93,9 +103,12 @@ class Service:
 
     async def __aenter__(self) -> Self:
         config = self._config()
-        if self._opens_local:
-            await self.tenants.get(LOCAL_TENANT)
         try:
+            if self._opens_local:
+                await self.tenants.get(LOCAL_TENANT)
+            if self._template is not None:
+                self._template.start()
+                await self.tenants.find()
             self._socket = _listen(self._options)
             self.url = _url(self._options, self._socket)
             self._server = _Server(config)
@@ -107,7 +120,8 @@ class Service:
                 await asyncio.sleep(0)  # it starts without waiting for anything else
         except BaseException:
             self._forget_socket()
-            await self.tenants.close()
+            await (self.tenants.leave() if self._template is not None else self.tenants.close())
+            await self._end_template()
             raise
         return self
 
@@ -120,6 +134,10 @@ class Service:
         """Do not wait for what runs any longer: interrupt it."""
         self._hurry.set()
 
+    def keep(self) -> None:
+        """When it is closed, runtimes that live in keepers go on for the next service."""
+        self._keep = True
+
     async def close(self) -> None:
         """Drain, close the houses, let the connections write out what they hold. May be called twice."""
         if self._closing is None:
@@ -131,15 +149,20 @@ class Service:
             server.close()  # nobody new; who is connected may still read
         limits = self._options.limits
         try:
-            await self._drain(limits)
+            await (self.tenants.leave() if self._keep else self._drain(limits))
         finally:
             try:
                 await self.tenants.close()
             finally:
+                await self._end_template()
                 self._server.should_exit = True
                 await asyncio.wait([self._serving])
                 self._forget_socket()
         self._serving.result()
+
+    async def _end_template(self) -> None:
+        if self._template is not None:
+            await asyncio.to_thread(self._template.close)
 
     async def _drain(self, limits: DoorLimits) -> None:
         seconds = 0.0 if self._hurry.is_set() else limits.drain_seconds
@@ -158,7 +181,7 @@ class Service:
             draining.cancel()
 
     async def run(self) -> None:
-        """Until SIGTERM or SIGINT; a second one hurries. To be called within its context."""
+        """Until SIGTERM or SIGINT; a second one hurries. SIGUSR2 keeps the keepers. To be called within its context."""
         loop = asyncio.get_running_loop()
         asked = asyncio.Event()
 
@@ -167,8 +190,14 @@ class Service:
                 self.hurry()
             asked.set()
 
+        def leave() -> None:
+            self.keep()
+            stop()
+
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop)
+        if self._template is not None:
+            loop.add_signal_handler(signal.SIGUSR2, leave)
         waiting = asyncio.ensure_future(asked.wait())
         await asyncio.wait([waiting, self._serving], return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()

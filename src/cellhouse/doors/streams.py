@@ -177,6 +177,7 @@ class EventStream(Response):
             with suppress(ClientGone):
                 await unless_gone(self._stream(Sender(send, self._limits.stall_seconds)), receive)
         finally:
+            self._follower.close()
             self._slot.close()
 
     async def _stream(self, sender: Sender) -> None:

@@ -2,24 +2,30 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from cellhouse.doors.callers import LOCAL_TENANT
 from cellhouse.doors.limits import DoorLimits
-from cellhouse.house import House
+from cellhouse.keepers import AnyHouse, open_direct
+from cellhouse.keepers.place import has_living
 from cellhouse.model import CallReason, ResourceExhausted, Unavailable, check_id
 from cellhouse.runtime import Settings
 
 TENANTS_DIR = "tenants"
 
+HouseOpener = Callable[[Settings], Awaitable[AnyHouse]]
+"""Opens the house of a state directory: with its runtimes in this process, or each in a keeper."""
+
 
 class Tenant:
     """One tenant's house, and what its callers take up of the door at this moment."""
 
-    def __init__(self, house: House, limits: DoorLimits, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, house: AnyHouse, limits: DoorLimits, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self.house = house
         self.requests = 0
         self.streams = 0
@@ -83,8 +89,8 @@ class StreamSlot:
 class Tenants:
     """Opens the house of each tenant when it is first asked for, below one state directory."""
 
-    def __init__(self, settings: Settings, limits: DoorLimits) -> None:
-        self._settings, self._limits = settings, limits
+    def __init__(self, settings: Settings, limits: DoorLimits, open_house: HouseOpener = open_direct) -> None:
+        self._settings, self._limits, self._open_house = settings, limits, open_house
         self._tenants: dict[str, asyncio.Future[Tenant]] = {}
         self._draining = False
 
@@ -118,8 +124,18 @@ class Tenants:
             del self._tenants[tenant]  # whoever asks next tries again
 
     async def _open(self, tenant: str) -> Tenant:
-        house = House(settings=replace(self._settings, state_dir=self._place(tenant)))
-        return Tenant(await house.__aenter__(), self._limits)
+        house = await self._open_house(replace(self._settings, state_dir=self._place(tenant)))
+        return Tenant(house, self._limits)
+
+    async def find(self) -> None:
+        """Open the houses whose runtimes have outlived the service before this one: they are ours to end, too."""
+        for tenant in await asyncio.to_thread(self._with_keepers):
+            await self.get(tenant)
+
+    def _with_keepers(self) -> list[str]:
+        below = self._settings.state_dir / TENANTS_DIR
+        tenants = [path.name for path in below.iterdir()] if below.is_dir() else []
+        return [name for name in (LOCAL_TENANT, *sorted(tenants)) if has_living(self._place(name))]
 
     def _place(self, tenant: str) -> Path:
         root = self._settings.state_dir
@@ -129,6 +145,11 @@ class Tenants:
         """Take nothing new anywhere, let what runs end, then interrupt it."""
         self._draining = True
         await asyncio.gather(*(tenant.house.drain(seconds=seconds, grace=grace) for tenant in self.open))
+
+    async def leave(self) -> None:
+        """Let go of every runtime that goes on without us; the others are left to `close`."""
+        self._draining = True
+        await asyncio.gather(*(tenant.house.leave() for tenant in self.open))
 
     async def close(self) -> None:
         """Close every house. Raises what went wrong with one, when all have been closed."""

@@ -12,7 +12,7 @@ from cellhouse.doors.callers import Caller, Scope
 from cellhouse.doors.limits import DoorLimits
 from cellhouse.doors.problems import JSON
 from cellhouse.doors.tenants import Tenant
-from cellhouse.house import House
+from cellhouse.keepers import AnyHouse
 from cellhouse.model import Wire
 
 
@@ -26,7 +26,7 @@ class Visit:
     limits: DoorLimits
 
     @property
-    def house(self) -> House:
+    def house(self) -> AnyHouse:
         return self.tenant.house
 
     async def json(self) -> dict[str, Any]:

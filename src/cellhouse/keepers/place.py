@@ -209,6 +209,11 @@ def places(root: Path) -> list[Place]:
     return sorted(found, key=lambda place: place.runtime)
 
 
+def has_living(root: Path) -> bool:
+    """Whether there is a keeper below this state directory that did not end in order, and so may live."""
+    return any(not place.is_over for place in places(root))
+
+
 def holder(directory: Path) -> int | None:
     """The process that the lock of a state directory names as its owner."""
     try:
@@ -219,4 +224,4 @@ def holder(directory: Path) -> int | None:
     return pid if isinstance(pid, int) else None
 
 
-__all__ = ["KEEPERS", "LOG", "SOCKET", "Peer", "Place", "holder", "places"]
+__all__ = ["KEEPERS", "LOG", "SOCKET", "Peer", "Place", "has_living", "holder", "places"]

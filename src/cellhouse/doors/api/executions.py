@@ -95,9 +95,9 @@ async def list_executions(
 ) -> Response:
     visit = enter(request, Scope.READ)
     name = f"runtimes/{runtime}/sessions/{session}"
-    page = visit.house.list_executions(name, page_size=page_size, page_token=page_token)
+    page = await visit.house.list_executions(name, page_size=page_size, page_token=page_token)
     if not page.entries and not page_token:
-        visit.house.get_session(name)  # one that never was is not the same as one in which nothing ran
+        await visit.house.get_session(name)  # one that never was is not the same as one in which nothing ran
     return told(
         ExecutionList(
             executions=tuple(
@@ -166,7 +166,7 @@ async def events(
     if form is Form.JSON:
         form = Form.NDJSON
     last = last_event_id(request.headers.get("last-event-id"))
-    follower = visit.house.follower(
+    follower = await visit.house.follower(
         _name(runtime, session, execution),
         after=after if last is None else last,
         late=follow == "late",

@@ -48,7 +48,7 @@ async def create_runtime(request: Request) -> Response:
 @router.get("/runtimes", responses=answers("RuntimeList", "A page of the runtimes that live, by name."))
 async def list_runtimes(request: Request, page_size: PageSize = 0, page_token: PageToken = "") -> Response:
     visit = enter(request, Scope.READ)
-    return told(visit.house.page_runtimes(page_size=page_size, page_token=page_token))
+    return told(await visit.house.page_runtimes(page_size=page_size, page_token=page_token))
 
 
 @router.post("/runtimes/{runtime}:keepAlive", responses=answers("Runtime", "With its new expireTime."))
@@ -60,7 +60,7 @@ async def keep_alive(request: Request, runtime: str) -> Response:
 @router.get("/runtimes/{runtime}", responses=answers("Runtime", "The runtime, as it is now."))
 async def get_runtime(request: Request, runtime: str) -> Response:
     visit = enter(request, Scope.READ)
-    return told(visit.house.get_runtime(f"runtimes/{runtime}"))
+    return told(await visit.house.get_runtime(f"runtimes/{runtime}"))
 
 
 @router.delete("/runtimes/{runtime}", responses=answers("Empty", "It has ended, and its files are gone."))

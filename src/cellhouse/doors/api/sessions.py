@@ -30,7 +30,7 @@ async def list_sessions(
     request: Request, runtime: str, page_size: PageSize = 0, page_token: PageToken = ""
 ) -> Response:
     visit = enter(request, Scope.READ)
-    page = visit.house.page_sessions(f"runtimes/{runtime}", page_size=page_size, page_token=page_token)
+    page = await visit.house.page_sessions(f"runtimes/{runtime}", page_size=page_size, page_token=page_token)
     return told(page)
 
 
@@ -51,13 +51,13 @@ async def restart(request: Request, runtime: str, session: str) -> Response:
     visit = enter(request, Scope.EXECUTE)
     name = f"runtimes/{runtime}/sessions/{session}"
     await visit.house.restart(name)
-    return told(visit.house.get_session(name))
+    return told(await visit.house.get_session(name))
 
 
 @router.get("/sessions/{session}", responses=answers("Session", "The session, as it is now."))
 async def get_session(request: Request, runtime: str, session: str) -> Response:
     visit = enter(request, Scope.READ)
-    return told(visit.house.get_session(f"runtimes/{runtime}/sessions/{session}"))
+    return told(await visit.house.get_session(f"runtimes/{runtime}/sessions/{session}"))
 
 
 @router.delete(

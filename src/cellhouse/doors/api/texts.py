@@ -13,7 +13,8 @@ from cellhouse.doors.inert import INERT
 from cellhouse.doors.ranges import asked_part
 from cellhouse.doors.sending import ByteStream
 from cellhouse.doors.visit import enter, told
-from cellhouse.house import House, TextName
+from cellhouse.house import TextName
+from cellhouse.keepers import AnyHouse
 from cellhouse.model import TextPart
 
 PAGE_BYTES: Final = 1 << 20
@@ -42,35 +43,45 @@ _ANSWERS[200]["content"] |= json_body(ref("TextPart"))
 async def stdout(
     request: Request, runtime: str, session: str, execution: str, offset: Offset = None, limit: Limit = None
 ) -> Response:
-    return _text(request, f"{runtime}/sessions/{session}/executions/{execution}", "stdout", offset, limit)
+    return await _text(
+        request, f"{runtime}/sessions/{session}/executions/{execution}", "stdout", offset, limit
+    )
 
 
 @router.get("/stderr", responses=_ANSWERS)
 async def stderr(
     request: Request, runtime: str, session: str, execution: str, offset: Offset = None, limit: Limit = None
 ) -> Response:
-    return _text(request, f"{runtime}/sessions/{session}/executions/{execution}", "stderr", offset, limit)
+    return await _text(
+        request, f"{runtime}/sessions/{session}/executions/{execution}", "stderr", offset, limit
+    )
 
 
 @router.get("/result", responses=_ANSWERS)
 async def result(
     request: Request, runtime: str, session: str, execution: str, offset: Offset = None, limit: Limit = None
 ) -> Response:
-    return _text(request, f"{runtime}/sessions/{session}/executions/{execution}", "result", offset, limit)
+    return await _text(
+        request, f"{runtime}/sessions/{session}/executions/{execution}", "result", offset, limit
+    )
 
 
 @router.get("/traceback", responses=_ANSWERS)
 async def traceback(
     request: Request, runtime: str, session: str, execution: str, offset: Offset = None, limit: Limit = None
 ) -> Response:
-    return _text(request, f"{runtime}/sessions/{session}/executions/{execution}", "traceback", offset, limit)
+    return await _text(
+        request, f"{runtime}/sessions/{session}/executions/{execution}", "traceback", offset, limit
+    )
 
 
-def _text(request: Request, name: str, which: TextName, offset: int | None, limit: int | None) -> Response:
+async def _text(
+    request: Request, name: str, which: TextName, offset: int | None, limit: int | None
+) -> Response:
     visit = enter(request, Scope.READ)
     name = f"runtimes/{name}"
     if offset is not None or limit is not None:
-        page = visit.house.read_text(name, which, offset=offset or 0, limit=limit or DEFAULT_LIMIT)
+        page = await visit.house.read_text(name, which, offset=offset or 0, limit=limit or DEFAULT_LIMIT)
         return told(
             TextPart(
                 text=page.text,
@@ -80,7 +91,7 @@ def _text(request: Request, name: str, which: TextName, offset: int | None, limi
                 eof=page.eof,
             )
         )
-    total = visit.house.read_text(name, which, limit=1).total_bytes
+    total = (await visit.house.read_text(name, which, limit=1)).total_bytes
     part = asked_part(request.headers, total)
     return ByteStream(
         text_bytes(visit.house, name, which, part.start, part.end),
@@ -93,11 +104,11 @@ def _text(request: Request, name: str, which: TextName, offset: int | None, limi
 
 
 async def text_bytes(
-    house: House, name: str, which: TextName, start: int, end: int
+    house: AnyHouse, name: str, which: TextName, start: int, end: int
 ) -> AsyncGenerator[bytes, None]:
     """These bytes of a text, also where they begin or end inside a character."""
     while start < end:
-        page = house.read_text(name, which, offset=start, limit=PAGE_BYTES)
+        page = await house.read_text(name, which, offset=start, limit=PAGE_BYTES)
         piece = page.text.encode()[start - page.offset :][: end - start]
         if not piece:
             return
