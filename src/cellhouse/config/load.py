@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from cellhouse.config.catalogue import ENV_PREFIX, Setting, catalogue, nearest, nearest_section, sections
 from cellhouse.config.loaded import DEFAULT, Loaded, Origin, Source
 from cellhouse.config.model import Config
-from cellhouse.config.values import of_text, of_toml
+from cellhouse.config.values import of_flag, of_text, of_toml
 from cellhouse.model import MIB, InvalidArgument
 
 FILE_BYTES: Final = MIB
@@ -106,7 +106,8 @@ class _Merge:
 
     def add_flag(self, name: str, flag: Flag) -> None:
         def meant(setting: Setting) -> Any:
-            return of_text(setting, flag.value) if isinstance(flag.value, str) else flag.value
+            of = of_text if isinstance(flag.value, str) else of_flag
+            return of(setting, flag.value)
 
         self._add(name, Origin(Source.FLAG, flag.option), meant)
 
@@ -208,3 +209,5 @@ def _read(path: Path) -> dict[str, Any]:
         raise _invalid([(str(path), f"no UTF-8 at byte {error.start}; save it as UTF-8")]) from None
     except tomllib.TOMLDecodeError as error:
         raise _invalid([(str(path), f"no TOML: {error}")]) from None
+    except RecursionError:
+        raise _invalid([(str(path), "no TOML that makes sense: nested too deep")]) from None

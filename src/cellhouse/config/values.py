@@ -18,7 +18,7 @@ def of_text(setting: Setting, text: str) -> Any:
     if text.lstrip().startswith("["):
         try:
             return _meant(setting, tomllib.loads(f"list = {text}")["list"])
-        except tomllib.TOMLDecodeError:
+        except (tomllib.TOMLDecodeError, RecursionError):
             raise ValueError("is no list of TOML; it takes one, or its members with commas between") from None
     return _meant(setting, [part.strip() for part in text.split(setting.separator) if part.strip()])
 
@@ -30,6 +30,13 @@ def of_toml(setting: Setting, value: Any) -> Any:
             if isinstance(path, str) and not path.startswith(("/", "~/")):
                 raise ValueError(f"{path[:200]!a} is a relative path; in a file, write out all of it")
     return _meant(setting, value)
+
+
+def of_flag(setting: Setting, value: Any) -> Any:
+    """What an option says that has read its value itself. ValueError where it can't be that."""
+    if isinstance(value, Path):
+        return _path(str(value))
+    return _number(setting, value) if setting.is_number else value
 
 
 def _meant(setting: Setting, value: Any) -> Any:
