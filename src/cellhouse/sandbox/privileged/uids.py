@@ -167,7 +167,9 @@ def private_place(path: Path) -> Path:
                     f"{each} is no directory that only root can change; remove it, and it is made anew"
                 )
     except OSError as error:
-        raise UidsUnavailable(f"{path} can't be made: {error.strerror}; root has to be able to") from error
+        raise UidsUnavailable(
+            f"{path} can't be made: {error.strerror}; give the service a /run that it can write"
+        ) from error
     return path
 
 
