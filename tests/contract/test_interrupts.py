@@ -221,10 +221,12 @@ while True: time.sleep(0.01)"""
         # The interpreter's lock is let go in the first, and held in the second; neither looks at signals.
         "numpy.lib.stride_tricks.as_strided(numpy.ones(1), (1 << 50,), (0,)).sum()",
         "sum(range(1 << 60))",
+        # It stops itself, and all of its threads.
+        "__import__('signal').raise_signal(19)",
     ],
 )
 async def test_time_limit_of_a_call_that_no_interrupt_ends(mortal: Rig, call: str) -> None:
-    """One call of C code that goes on: it is killed after the grace, and nothing that was printed is lost."""
+    """Such as C code that goes on: it is killed after the grace, and nothing that was printed is lost."""
 
     async def script(k: FakeKernel, _: Sent) -> None:
         k.echo()
