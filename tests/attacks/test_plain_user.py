@@ -21,7 +21,7 @@ from tests.attacks.siblings import ATTACKS
 from tests.sandbox.support import PREFIXES, ROOT
 from tests.sandbox.test_unprivileged import UID, opened
 
-SECONDS = 300
+SECONDS = 600
 # What code says and how much of it: there nothing asks who the service is.
 WHOEVER_RUNS = ("test_forged_messages.py", "test_output_bombs.py")
 PROGRAMS = ("unshare", "mount", "setpriv")
