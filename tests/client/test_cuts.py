@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -116,13 +117,14 @@ async def test_files_go_over_whole_however_often_the_connection_is_cut(door: Doo
     async with proxied(door.service.url, to_client=cuts(rng, 1_500_000, 0.9)) as down:
         for number in range(8):
             told: list[tuple[int, int | None]] = []
+            tell = partial(_tell, told)
             async with client_of(down.url) as client:
                 got = await within(
                     client.download(
                         door.runtime,
                         f"d/{number}",
                         target,
-                        progress=lambda done, total, told=told: told.append((done, total)),
+                        progress=tell,
                     )
                 )
                 assert (got.bytes, got.sha256) == (len(data), hashlib.sha256(data).hexdigest())
@@ -133,6 +135,10 @@ async def test_files_go_over_whole_however_often_the_connection_is_cut(door: Doo
             assert told[-1] == (len(data), len(data))
         assert down.cuts > 10
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "state", "target"]
+
+
+def _tell(told: list[tuple[int, int | None]], done: int, total: int | None) -> None:
+    told.append((done, total))
 
 
 @pytest.mark.parametrize("call", ["interrupt", "restart", "provide_input", "create_session"])

@@ -7,7 +7,7 @@ import pydantic_core
 
 from cellhouse.client.calls import Calls
 from cellhouse.client.core import JSON, Call, Core
-from cellhouse.client.steps import Flow
+from cellhouse.client.steps import Flow, shut
 from cellhouse.client.streams import (
     NDJSON,
     Emit,
@@ -27,6 +27,7 @@ from cellhouse.model import (
     ExecuteCodeResult,
     ExecutionName,
     ExecutionState,
+    InvalidArgument,
     SessionLimits,
     mint_uid,
 )
@@ -74,7 +75,8 @@ class Executing:
         reply = yield from self._core.open(call, self._core.attempts())
         try:
             name = ExecutionName.parse(reply.headers.get(EXECUTION, ""))
-        except ValueError as error:
+        except InvalidArgument as error:
+            yield from shut(reply)
             raise self._core.malformed(reply.request, "it does not say which execution it began") from error
         # Under an id that was made here, whoever attaches is this client coming back.
         attached = given and reply.headers.get(ATTACHED) == "true"

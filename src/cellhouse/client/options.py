@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import httpx
 
-from cellhouse import __version__
 from cellhouse.client.address import TOKEN_VARIABLE, Address, Tls, checked_token
 from cellhouse.client.core import Core
 from cellhouse.client.local_token import local_token
@@ -52,7 +51,7 @@ class ClientOptions:
         made = {
             "accept": "application/json",
             "accept-encoding": "identity",
-            "user-agent": f"cellhouse/{__version__}",
+            "user-agent": "cellhouse-client",
         }
         token = self.token or os.environ.get(TOKEN_VARIABLE)
         if not token and address.is_local:

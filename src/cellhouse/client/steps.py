@@ -83,6 +83,13 @@ class Give:
     value: Any
 
 
+class Left(BaseException):
+    """Thrown into a flow whose values nobody takes any more, so that it lets go of what it holds.
+
+    Not GeneratorExit: thrown at a `yield from`, that one ends the inner flow before it can ask for anything.
+    """
+
+
 Step: TypeAlias = Send | Read | Shut | Pause | Work | Give
 Flow: TypeAlias = Generator[Step, Any, T]
 

@@ -8,7 +8,7 @@ import httpx
 from cellhouse.client.address import Address
 from cellhouse.client.failures import RAISED, failure
 from cellhouse.client.options import ClientOptions, own_error
-from cellhouse.client.steps import Flow, Give, Pause, Read, Reply, Request, Send, Shut, Step, Work
+from cellhouse.client.steps import Flow, Give, Left, Pause, Read, Reply, Request, Send, Shut, Step, Work
 from cellhouse.model import CallReason, Unavailable
 
 T = TypeVar("T")
@@ -65,10 +65,10 @@ class SyncShell:
     def _end(self, flow: Flow[None]) -> None:
         """Let a flow put away what it holds."""
         try:
-            step = flow.throw(GeneratorExit())
+            step = flow.throw(Left())
             while True:
                 step = flow.send(self._do(step))
-        except (StopIteration, GeneratorExit):
+        except (StopIteration, Left):
             return
 
     def _do(self, step: Step) -> Any:
