@@ -116,6 +116,7 @@ def test_an_empty_list_can_be_said(tmp_path: Path) -> None:
         ("serve = 1", "[serve]", "is a section"),
         ("[serve.port]\nx = 1", "serve.port", "a table"),
         ("[serve]\nport = true", "serve.port", "a number"),
+        ("[serve]\nkeep = 'maybe'", "serve.keep", "boolean"),
         ("[serve]\nport = 65536", "serve.port", "65535"),
         ("[serve]\nport = 1.5", "serve.port", "integer"),
         ("[serve]\nport = -1", "serve.port", "0 or more"),

@@ -20,7 +20,7 @@ def test_defaults_are_those_of_the_house_and_the_service() -> None:
     found = loaded()
     assert found.settings() == Settings(state_dir=found.config.state.dir)
     assert not found.settings().walls.named
-    assert found.serve_options() == ServeOptions(port=PORT)
+    assert found.serve_options() == ServeOptions(port=PORT, keepers=True)
     assert found.origins == {}
 
 
@@ -51,6 +51,8 @@ def _other(name: str, value: Any) -> str:
         "serve.uds": "/run/other",
         "serve.tls_cert": "/cert.pem",
         "serve.tls_key": "/key.pem",
+        "serve.keepers": "false",
+        "serve.keep": "true",
         "walls.isolation": "none",
         "walls.uids": "60706-60707",
         "walls.file_size": "5M",

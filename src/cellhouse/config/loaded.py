@@ -122,4 +122,6 @@ class Loaded:
             allowed_hosts=serve.allowed_hosts,
             cors_origins=serve.cors_origins,
             limits=self.config.limits.of_doors(),
+            keepers=serve.keepers,
+            keep=serve.keep,
         )

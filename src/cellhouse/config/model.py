@@ -54,6 +54,10 @@ class ServeConfig:
     tls_key: Path | None = None
     allowed_hosts: tuple[str, ...] = ()
     cors_origins: tuple[str, ...] = ()
+    # Each runtime in a process of its own, which goes on where the service is killed; else they all end with it.
+    keepers: bool = True
+    # Told to stop, leave them to the next service.
+    keep: bool = False
 
 
 @dataclass(frozen=True, slots=True)
