@@ -89,9 +89,40 @@ def test_it_runs_code_and_ends_with_what_runs_on_record(cli: Cli) -> None:
         assert again == result
 
 
-def test_killed_it_tells_of_the_loss_and_runs_nothing_twice(cli: Cli) -> None:
-    code = "open('/content/runs', 'a').write('x')\nprint('so far', flush=True)\nimport time\ntime.sleep(1000)"
+GATED = """
+open('/content/runs', 'a').write('x')
+print('so far', flush=True)
+import os, time
+while not os.path.exists('/content/go'):
+    time.sleep(0.005)
+print('to the end')
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGUSR2])
+def test_killed_or_told_to_leave_its_runtimes_go_on_and_the_next_one_has_them(
+    cli: Cli, end: signal.Signals
+) -> None:
+    body = {"runtimeId": "here", "requestId": "r", "runtime": {"start": "fresh"}}
     with serving(cli) as (process, client):
+        assert client.post("/v1/runtimes", json=body).status_code == 200
+        path = started(client, GATED, executionId="one")
+        process.send_signal(end)
+        assert process.wait(SECONDS) == (0 if end is signal.SIGUSR2 else -end)
+    with serving(cli) as (_, client):
+        assert client.get(path).json()["state"] == "RUNNING"
+        assert client.post("/v1/runtimes", json=body).json()["name"] == "runtimes/here"
+        client.put("/v1/runtimes/here/files/go", content=b"").raise_for_status()
+        result = executed(client, GATED, executionId="one")
+        assert (result["outcome"], result["stdout"]) == ("OK", "so far\nto the end\n")
+        events = client.get(f"{path}/events", headers={"accept": "application/x-ndjson"}).text.splitlines()
+        assert [json.loads(event)["seq"] for event in events] == list(range(1, len(events) + 1))
+        assert client.get("/v1/runtimes/here/files/runs").text == "x"
+
+
+def test_killed_with_its_runtimes_in_it_it_tells_of_the_loss_and_runs_nothing_twice(cli: Cli) -> None:
+    code = "open('/content/runs', 'a').write('x')\nprint('so far', flush=True)\nimport time\ntime.sleep(1000)"
+    with serving(cli, "--in-process") as (process, client):
         body = {"runtimeId": "here", "requestId": "r", "runtime": {"start": "fresh"}}
         assert client.post("/v1/runtimes", json=body).status_code == 200
         path = started(client, code, executionId="one")

@@ -2,6 +2,7 @@
 
 import asyncio
 import resource
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,10 +51,24 @@ def serve(
             min=0, help="What running code gets to end by itself once we are told to stop; 30 by default."
         ),
     ] = None,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep", help="When told to stop, leave the runtimes to the next service. SIGUSR2 does so once."
+        ),
+    ] = False,
+    in_process: Annotated[
+        bool,
+        typer.Option(
+            "--in-process", help="Have the runtimes in this process: they end with it, however it ends."
+        ),
+    ] = False,
     config: ConfigFile = None,
     set_: Set = None,
 ) -> None:
     """Put a house on the network.
+
+    Each runtime lives in a process of its own, its keeper, and goes on where this one is killed and started again.
 
     Settings come from a file, variables and options; `cellhouse config show` lists them. Whoever calls needs a token
     (`cellhouse token create`). Where there is none, one is made for this account and told once, on a local address only.
@@ -71,7 +86,8 @@ def serve(
     flags = {name: Flag(value, option) for name, (value, option) in given.items() if value is not None}
     loaded = load_or_exit("serve", config, set_ or (), flags)
     try:
-        asyncio.run(_serve(loaded.settings(), loaded.serve_options()))
+        options = replace(loaded.serve_options(), keepers=not in_process, keep=keep)
+        asyncio.run(_serve(loaded.settings(), options))
     except CellhouseError as error:
         typer.echo(f"cellhouse serve: {error.message}", err=True)
         raise typer.Exit(USAGE if isinstance(error, InvalidArgument) else OTHER) from None
@@ -93,9 +109,12 @@ async def _serve(settings: Settings, options: "ServeOptions") -> None:
     async with Service(settings, options, authenticator=authenticator) as service:
         typer.echo(f"cellhouse: listening on {service.url}")
         await service.run()
-        typer.echo(
-            "cellhouse: stopping; what runs may end by itself, a second signal interrupts it", err=True
-        )
+        if service.keeping:
+            typer.echo("cellhouse: stopping; runtimes go on, for the next service", err=True)
+        else:
+            typer.echo(
+                "cellhouse: stopping; what runs may end by itself, a second signal interrupts it", err=True
+            )
 
 
 def _have_token(store: TokenStore, options: "ServeOptions") -> None:

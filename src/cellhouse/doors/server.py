@@ -136,7 +136,12 @@ class Service:
 
     def keep(self) -> None:
         """When it is closed, runtimes that live in keepers go on for the next service."""
-        self._keep = True
+        self._keep = self._template is not None
+
+    @property
+    def keeping(self) -> bool:
+        """Whether they will."""
+        return self._keep
 
     async def close(self) -> None:
         """Drain, close the houses, let the connections write out what they hold. May be called twice."""

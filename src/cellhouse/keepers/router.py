@@ -27,7 +27,7 @@ from cellhouse.model import (
     RuntimeSpec,
     Unavailable,
 )
-from cellhouse.runtime import Settings
+from cellhouse.runtime import RuntimeStore, Settings
 from cellhouse.runtime.logs import logger
 from cellhouse.runtime.requests import CreateRequest
 from cellhouse.runtime.store import remove_tree
@@ -88,10 +88,14 @@ class Router:
                 self.begin(self._recover(place, order), f"recover {place.runtime}")
         return await asyncio.to_thread(self._requests, found, set(self.living))
 
-    @staticmethod
-    def _requests(found: list[Place], living: set[str]) -> dict[str, CreateRequest]:
-        """Of those whose runtime is there, be it over."""
+    def _requests(self, found: list[Place], living: set[str]) -> dict[str, CreateRequest]:
+        """Of those whose runtime is there, be it over; also of those that lived in a service once."""
         requests = {}
+        store = RuntimeStore(self._settings.state_dir / "runtimes", self._clock)
+        for runtime in store.names():
+            record = store.read(runtime)
+            if record is not None and record.request is not None:
+                requests[runtime] = record.request
         for place in found:
             request = place.request()
             if request is not None and (place.runtime in living or place.recorded()):
