@@ -65,5 +65,5 @@ lock: ## make the lock files anew (needs uv; LOCK_ARGS=--upgrade takes the newes
 	@scripts/lock $(LOCK_ARGS)
 
 clean: ## remove everything that setup, tests and lint made
-	rm -rf $(VENV) .tmp dist build bench-results .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .tmp dist build bench-results .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .schemathesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

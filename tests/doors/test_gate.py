@@ -28,8 +28,10 @@ async def test_what_the_router_refuses_has_the_shape_of_all_errors(door: Door) -
         "INVALID_ARGUMENT",
         "METHOD_NOT_ALLOWED",
     )
-    assert set(response.headers["allow"].split(", ")) >= {"GET"}
-    for path in ("/v1/runtimes/Not_An_Id", "/v1/runtimes/here/sessions/-", "/v1/runtimes/a:b"):
+    assert set(response.headers["allow"].split(", ")) == {"GET", "DELETE"}
+    response = await within(door.client.get(door.path(":executeCode")))
+    assert (response.status_code, response.headers["allow"]) == (405, "POST")
+    for path in ("/v1/runtimes/Not_An_Id", "/v1/runtimes/here/sessions/-"):
         await refused(door.client.get(path), 400, "INVALID_ARGUMENT", "INVALID_NAME")
 
 

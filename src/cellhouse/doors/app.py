@@ -13,7 +13,7 @@ from cellhouse import __version__
 from cellhouse.doors import metrics as metrics_text
 from cellhouse.doors.api import ROUTERS
 from cellhouse.doors.callers import LOCAL_TENANT, Authenticator, Scope
-from cellhouse.doors.documents import answers, components, data
+from cellhouse.doors.documents import IDS, answers, components, data
 from cellhouse.doors.gate import Gate
 from cellhouse.doors.limits import DoorLimits
 from cellhouse.doors.metrics import Metrics
@@ -64,6 +64,19 @@ def make_app(
     limits: DoorLimits,
 ) -> Gate:
     """The whole REST service as one ASGI application. Opening and closing the tenants is the caller's."""
+    counted = Metrics(tenants)
+    return Gate(
+        make_api(tenants, limits, counted),
+        tenants=tenants,
+        authenticator=authenticator,
+        origins=origins,
+        limits=limits,
+        metrics=counted,
+    )
+
+
+def make_api(tenants: Tenants, limits: DoorLimits, counted: Metrics) -> FastAPI:
+    """What is behind the gate."""
     app = FastAPI(
         title=TITLE,
         version=__version__,
@@ -79,14 +92,13 @@ def make_app(
             Exception: on_unexpected,
         },
     )
-    counted = Metrics(tenants)
     app.state.tenants, app.state.limits, app.state.metrics = tenants, limits, counted
-    for router in (*ROUTERS, _service):
+    routers = (*ROUTERS, _service)
+    for router in routers:
         app.include_router(router)
+    app.state.table = tuple(route for router in routers for route in router.routes)
     app.openapi = lambda: openapi(app)  # type: ignore[method-assign]
-    return Gate(
-        app, tenants=tenants, authenticator=authenticator, origins=origins, limits=limits, metrics=counted
-    )
+    return app
 
 
 def openapi(app: FastAPI) -> dict[str, Any]:
@@ -100,5 +112,10 @@ def openapi(app: FastAPI) -> dict[str, Any]:
             openapi_version="3.1.0",
         )
         made["components"] = {"schemas": dict(sorted(components().items()))}
+        for methods in made["paths"].values():
+            for call in methods.values():
+                for parameter in call.get("parameters", ()):
+                    if parameter["in"] == "path" and parameter["name"] in IDS:
+                        parameter["schema"] = IDS[parameter["name"]]
         app.openapi_schema = made
     return app.openapi_schema

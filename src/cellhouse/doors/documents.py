@@ -43,9 +43,24 @@ _MADE: Final = (
 _ID: Final[Schema] = {"type": "string", "pattern": "^[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$"}
 _CLIENT_ID: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,128}$"}
 
+IDS: Final = {"runtime": _ID, "session": _ID, "execution": _CLIENT_ID}
+"""What the parameters of a path take. Held by the names themselves, whose error says more than a router's."""
+
 
 def ref(name: str) -> Schema:
     return {"$ref": _COMPONENTS + name}
+
+
+# Of one event of the stream; tail frames and errors of the call have no id.
+_SSE: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string", "pattern": "^[0-9]+$"},
+        "event": {"type": "string"},
+        "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": ref("Event")},
+    },
+    "required": ["event", "data"],
+}
 
 
 def json_body(schema: Schema) -> Schema:
@@ -68,8 +83,8 @@ def streams(text: str) -> dict[int | str, Schema]:
         200: {
             "description": text,
             "content": {
-                "text/event-stream": {"schema": {"type": "string"}},
-                "application/x-ndjson": {"schema": {"type": "string"}},
+                "text/event-stream": {"schema": _SSE},
+                "application/x-ndjson": {"schema": {"type": "string", "description": "Each line an Event."}},
             },
         },
         **errors(),

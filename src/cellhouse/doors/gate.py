@@ -131,7 +131,7 @@ class _Answer:
             self._form = streamed_form(message)
             if self.extra and message["status"] != 204:
                 message["headers"] = [*message.get("headers", ()), *self.extra]
-            route = getattr(self._scope.get("route"), "path", _NO_ROUTE)
+            route = getattr(self._scope.get("route"), "path_format", _NO_ROUTE)
             seconds = time.perf_counter() - self._begun
             self._metrics.answered(_method(self._scope["method"]), route, message["status"], seconds)
         elif not message.get("more_body"):

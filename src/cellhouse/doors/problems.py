@@ -8,6 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from cellhouse.model import (
@@ -91,7 +92,7 @@ async def on_http(request: Request, error: Exception) -> Response:
                 reason=CallReason.NO_SUCH_PATH,
             )
         )
-    allow = (error.headers or {}).get("Allow", "")
+    allow = ", ".join(sorted(_methods_of(request))) if error.status_code == 405 else ""
     refused = Refused(
         f"{request.method} {request.url.path[:200]}: {error.detail}"
         + (f"; it takes {allow}" if allow else ""),
@@ -101,6 +102,15 @@ async def on_http(request: Request, error: Exception) -> Response:
     if allow:
         refused.headers["Allow"] = allow
     return problem(refused)
+
+
+def _methods_of(request: Request) -> set[str]:
+    """All that the path takes: the router itself names only those of the first route that it found."""
+    methods: set[str] = set()
+    for route in request.app.state.table:
+        if isinstance(route, Route) and route.path_regex.match(request.scope["path"]):
+            methods |= route.methods or set()
+    return methods
 
 
 async def on_invalid(request: Request, error: Exception) -> Response:

@@ -10,6 +10,7 @@ from cellhouse.doors.api.runtimes import PageSize, PageToken
 from cellhouse.doors.bodies import text_field
 from cellhouse.doors.callers import Scope
 from cellhouse.doors.documents import answers, errors, json_body, ref, streams, takes
+from cellhouse.doors.segments import EXECUTION, RUNTIME, SESSION
 from cellhouse.doors.sending import unless_gone
 from cellhouse.doors.streams import Deadline, EventStream, Form, asked_form, last_event_id
 from cellhouse.doors.visit import Visit, enter, told, told_of
@@ -22,13 +23,13 @@ from cellhouse.model import (
 )
 from cellhouse.runtime import ExecutionHandle
 
-EXECUTION = "Cellhouse-Execution"
+NAMED = "Cellhouse-Execution"
 """Names the execution in the head of every response to executeCode."""
 ATTACHED = "Cellhouse-Attached"
 """Says in the head of a stream whether the execution was there before this call."""
 
-router = APIRouter(prefix="/v1/runtimes/{runtime}", tags=["executions"], default_response_class=Response)
-_ONE = "/sessions/{session}/executions/{execution}"
+router = APIRouter(prefix=RUNTIME, tags=["executions"], default_response_class=Response)
+_ONE = SESSION + EXECUTION
 
 _EXECUTED: dict[int | str, dict[str, Any]] = {
     200: {
@@ -40,7 +41,7 @@ _EXECUTED: dict[int | str, dict[str, Any]] = {
 _CODE = takes(ref("ExecuteCodeRequest"))
 
 
-@router.post("/sessions/{session}:executeCode", responses=_EXECUTED, openapi_extra=_CODE)
+@router.post(f"{SESSION}:executeCode", responses=_EXECUTED, openapi_extra=_CODE)
 async def execute_in_session(request: Request, runtime: str, session: str) -> Response:
     return await _execute(enter(request, Scope.EXECUTE), "session", f"runtimes/{runtime}/sessions/{session}")
 
@@ -64,7 +65,7 @@ async def _execute(visit: Visit, target: str, name: str) -> Response:
     if form is Form.JSON:
         handle = await visit.house.execute(request)
         result = await unless_gone(handle.result(), visit.request.receive)
-        return told(result, {EXECUTION: result.execution})
+        return told(result, {NAMED: result.execution})
     slot = visit.tenant.open_stream()  # before anything runs that could not be shown
     try:
         handle = await visit.house.execute(request)
@@ -76,7 +77,7 @@ async def _execute(visit: Visit, target: str, name: str) -> Response:
             slot,
             visit.limits,
             deadline=Deadline(handle.wait_timeout, handle.deadline),
-            headers={EXECUTION: str(handle.name), ATTACHED: "true" if handle.attached else "false"},
+            headers={NAMED: str(handle.name), ATTACHED: "true" if handle.attached else "false"},
         )
     except BaseException:
         slot.close()
@@ -89,7 +90,7 @@ def _resumed(visit: Visit, handle: ExecutionHandle) -> int:
     return last or 0 if handle.attached else 0
 
 
-@router.get("/sessions/{session}/executions", responses=answers("ExecutionList", "A page, oldest first."))
+@router.get(f"{SESSION}/executions", responses=answers("ExecutionList", "A page, oldest first."))
 async def list_executions(
     request: Request, runtime: str, session: str, page_size: PageSize = 0, page_token: PageToken = ""
 ) -> Response:

@@ -14,6 +14,7 @@ from cellhouse.doors.callers import Scope
 from cellhouse.doors.documents import answers, data
 from cellhouse.doors.inert import INERT, OCTETS, attachment, content_type
 from cellhouse.doors.ranges import asked_part, matches
+from cellhouse.doors.segments import RUNTIME
 from cellhouse.doors.sending import ByteStream
 from cellhouse.doors.visit import enter, told, told_of
 from cellhouse.model import NotFound
@@ -21,7 +22,7 @@ from cellhouse.runtime import ContentFile
 
 BLOCK: Final = 256 << 10
 
-router = APIRouter(prefix="/v1/runtimes/{runtime}/files", tags=["files"], default_response_class=Response)
+router = APIRouter(prefix=f"{RUNTIME}/files", tags=["files"], default_response_class=Response)
 
 
 @router.get("", responses=answers("FileList", "The names in a directory of /content, at most 10,000."))

@@ -11,13 +11,14 @@ from cellhouse.doors.callers import Scope
 from cellhouse.doors.documents import answers, data
 from cellhouse.doors.inert import INERT, content_type
 from cellhouse.doors.ranges import asked_part, matches
+from cellhouse.doors.segments import EXECUTION, RUNTIME, SESSION
 from cellhouse.doors.visit import enter, told_of
 
 MODIFIED = "Cellhouse-Modified"
 """In the head of data whose file the code has changed since it was written."""
 
 router = APIRouter(
-    prefix="/v1/runtimes/{runtime}/sessions/{session}/executions/{execution}/richOutputs",
+    prefix=f"{RUNTIME}{SESSION}{EXECUTION}/richOutputs",
     tags=["richOutputs"],
     default_response_class=Response,
 )

@@ -9,17 +9,18 @@ from starlette.responses import Response
 from cellhouse.doors.bodies import text_field
 from cellhouse.doors.callers import Scope
 from cellhouse.doors.documents import answers, ref, takes
+from cellhouse.doors.segments import RUNTIME
 from cellhouse.doors.visit import enter, told, told_of
 from cellhouse.model import NotFound, RuntimeSpec
 
-router = APIRouter(prefix="/v1", tags=["runtimes"], default_response_class=Response)
+router = APIRouter(tags=["runtimes"], default_response_class=Response)
 
 PageSize = Annotated[int, Query(alias="pageSize", ge=0, description="At most so many; 0 is the default.")]
 PageToken = Annotated[str, Query(alias="pageToken", description="nextPageToken of the page before.")]
 AllowMissing = Annotated[bool, Query(alias="allowMissing", description="Nothing to delete is no error.")]
 
 
-@router.get("/runtimeSpecs", responses=answers("RuntimeSpecs", "What may be created here."))
+@router.get("/v1/runtimeSpecs", responses=answers("RuntimeSpecs", "What may be created here."))
 async def runtime_specs(request: Request) -> Response:
     visit = enter(request, Scope.READ)
     specs = await visit.house.runtime_specs()
@@ -29,7 +30,7 @@ async def runtime_specs(request: Request) -> Response:
 
 
 @router.post(
-    "/runtimes",
+    "/v1/runtimes",
     responses=answers("Runtime", "The runtime, ready; with a requestId, the one that it made first."),
     openapi_extra=takes(ref("CreateRuntimeRequest"), required=False),
 )
@@ -45,25 +46,25 @@ async def create_runtime(request: Request) -> Response:
     return told(made)
 
 
-@router.get("/runtimes", responses=answers("RuntimeList", "A page of the runtimes that live, by name."))
+@router.get("/v1/runtimes", responses=answers("RuntimeList", "A page of the runtimes that live, by name."))
 async def list_runtimes(request: Request, page_size: PageSize = 0, page_token: PageToken = "") -> Response:
     visit = enter(request, Scope.READ)
     return told(await visit.house.page_runtimes(page_size=page_size, page_token=page_token))
 
 
-@router.post("/runtimes/{runtime}:keepAlive", responses=answers("Runtime", "With its new expireTime."))
+@router.post(f"{RUNTIME}:keepAlive", responses=answers("Runtime", "With its new expireTime."))
 async def keep_alive(request: Request, runtime: str) -> Response:
     visit = enter(request, Scope.EXECUTE)
     return told(await visit.house.keep_alive(f"runtimes/{runtime}"))
 
 
-@router.get("/runtimes/{runtime}", responses=answers("Runtime", "The runtime, as it is now."))
+@router.get(RUNTIME, responses=answers("Runtime", "The runtime, as it is now."))
 async def get_runtime(request: Request, runtime: str) -> Response:
     visit = enter(request, Scope.READ)
     return told(await visit.house.get_runtime(f"runtimes/{runtime}"))
 
 
-@router.delete("/runtimes/{runtime}", responses=answers("Empty", "It has ended, and its files are gone."))
+@router.delete(RUNTIME, responses=answers("Empty", "It has ended, and its files are gone."))
 async def delete_runtime(request: Request, runtime: str, allow_missing: AllowMissing = False) -> Response:
     visit = enter(request, Scope.EXECUTE)
     try:

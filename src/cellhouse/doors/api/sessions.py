@@ -8,10 +8,11 @@ from cellhouse.doors.api.runtimes import AllowMissing, PageSize, PageToken
 from cellhouse.doors.bodies import text_field
 from cellhouse.doors.callers import Scope
 from cellhouse.doors.documents import answers, ref, takes
+from cellhouse.doors.segments import RUNTIME, SESSION
 from cellhouse.doors.visit import enter, told, told_of
 from cellhouse.model import NotFound
 
-router = APIRouter(prefix="/v1/runtimes/{runtime}", tags=["sessions"], default_response_class=Response)
+router = APIRouter(prefix=RUNTIME, tags=["sessions"], default_response_class=Response)
 
 
 @router.post(
@@ -35,7 +36,7 @@ async def list_sessions(
 
 
 @router.post(
-    "/sessions/{session}:interrupt",
+    f"{SESSION}:interrupt",
     responses=answers("InterruptResponse", "Whether anything ran there to be interrupted."),
 )
 async def interrupt(request: Request, runtime: str, session: str) -> Response:
@@ -44,7 +45,7 @@ async def interrupt(request: Request, runtime: str, session: str) -> Response:
 
 
 @router.post(
-    "/sessions/{session}:restart",
+    f"{SESSION}:restart",
     responses=answers("Session", "What ran and waited there has ended; the next code gets a fresh kernel."),
 )
 async def restart(request: Request, runtime: str, session: str) -> Response:
@@ -54,15 +55,13 @@ async def restart(request: Request, runtime: str, session: str) -> Response:
     return told(await visit.house.get_session(name))
 
 
-@router.get("/sessions/{session}", responses=answers("Session", "The session, as it is now."))
+@router.get(SESSION, responses=answers("Session", "The session, as it is now."))
 async def get_session(request: Request, runtime: str, session: str) -> Response:
     visit = enter(request, Scope.READ)
     return told(await visit.house.get_session(f"runtimes/{runtime}/sessions/{session}"))
 
 
-@router.delete(
-    "/sessions/{session}", responses=answers("Empty", "What ran there was aborted; files of /content stay.")
-)
+@router.delete(SESSION, responses=answers("Empty", "What ran there was aborted; files of /content stay."))
 async def delete_session(
     request: Request, runtime: str, session: str, allow_missing: AllowMissing = False
 ) -> Response:

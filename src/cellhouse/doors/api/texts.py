@@ -11,6 +11,7 @@ from cellhouse.doors.callers import Scope
 from cellhouse.doors.documents import data, json_body, ref
 from cellhouse.doors.inert import INERT
 from cellhouse.doors.ranges import asked_part
+from cellhouse.doors.segments import EXECUTION, RUNTIME, SESSION
 from cellhouse.doors.sending import ByteStream
 from cellhouse.doors.visit import enter, told
 from cellhouse.house import TextName
@@ -22,7 +23,7 @@ PAGE_BYTES: Final = 1 << 20
 DEFAULT_LIMIT: Final = 65_536
 
 router = APIRouter(
-    prefix="/v1/runtimes/{runtime}/sessions/{session}/executions/{execution}",
+    prefix=RUNTIME + SESSION + EXECUTION,
     tags=["executions"],
     default_response_class=Response,
 )
