@@ -9,9 +9,9 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from cellhouse.cli.config import load_or_exit
 from cellhouse.journal import RebuildReport, VerifyReport, rebuild_journal, verify_journal
 from cellhouse.model import CellhouseError, SystemClock
-from cellhouse.runtime.state import state_root
 
 DIFFERS, USAGE, OTHER = 1, 2, 3
 
@@ -40,7 +40,7 @@ def rebuild(state_dir: StateDir = None) -> None:
 
 
 def _directory(state_dir: Path | None) -> Path:
-    directory = (state_dir or state_root()) / "journal"
+    directory = (state_dir or load_or_exit("journal").config.state.dir) / "journal"
     if not directory.is_dir():
         typer.echo(
             f"cellhouse journal: there is no {directory}; name a state directory with --state-dir "
