@@ -2,7 +2,6 @@
 
 import asyncio
 import resource
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -81,13 +80,14 @@ def serve(
         "serve.tls_key": (tls_key, "--tls-key"),
         "serve.allowed_hosts": (allowed_host or None, "--allowed-host"),
         "serve.cors_origins": (cors_origin or None, "--cors-origin"),
+        "serve.keep": (keep or None, "--keep"),
+        "serve.keepers": (False if in_process else None, "--in-process"),
         "limits.drain_seconds": (drain_seconds, "--drain-seconds"),
     }
     flags = {name: Flag(value, option) for name, (value, option) in given.items() if value is not None}
     loaded = load_or_exit("serve", config, set_ or (), flags)
     try:
-        options = replace(loaded.serve_options(), keepers=not in_process, keep=keep)
-        asyncio.run(_serve(loaded.settings(), options))
+        asyncio.run(_serve(loaded.settings(), loaded.serve_options()))
     except CellhouseError as error:
         typer.echo(f"cellhouse serve: {error.message}", err=True)
         raise typer.Exit(USAGE if isinstance(error, InvalidArgument) else OTHER) from None
