@@ -35,7 +35,7 @@ del replaced"""
         ("socket", "socket socketpair CMSG_SPACE"),
         ("mmap", ""),
         ("base64", ""),
-        ("math", "isfinite isnan floor"),
+        ("math", "isfinite floor"),
         ("traceback", ""),
         ("selectors", ""),
     ],
