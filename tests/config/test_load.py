@@ -124,6 +124,10 @@ def test_an_empty_list_can_be_said(tmp_path: Path) -> None:
         ("[serve]\nallowed_hosts = 'a'", "serve.allowed_hosts", "tuple"),
         ("[serve]\nuds = 'relative'", "serve.uds", "write out all of it"),
         ("[serve]\ntls_key = '/key.pem'", "serve.tls_key", "tls_cert"),
+        ("[serve]\ncors_origins = ['*']", "serve.cors_origins", "write each one out"),
+        ("[serve]\ncors_origins = ['https://a.example/path']", "serve.cors_origins", "no origin"),
+        ("[serve]\nallowed_hosts = ['*.example']", "serve.allowed_hosts", "no name"),
+        ("[serve]\nallowed_hosts = ['https://a.example']", "serve.allowed_hosts", "without scheme"),
         ("[limits]\nmax_streams = 0", "limits.max_streams", "above 0"),
         ("[limits]\nstall_seconds = inf", "limits.stall_seconds", "finite"),
         ("[limits]\nstall_seconds = nan", "limits.stall_seconds", "finite"),
@@ -192,6 +196,20 @@ def test_variables_of_no_section_are_passed_over_and_told_of() -> None:
         "OTHER": "x",
     }
     assert loaded(environ=environ).ignored == ("CELLHOUSE_PORT", "CELLHOUSE_SERVICE_HOST")
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("CELLHOUSE_LIMIT_BURST", "CELLHOUSE_LIMITS_BURST"),
+        ("CELLHOUSE_SERVER_PORT", "CELLHOUSE_SERVE_PORT"),
+        ("CELLHOUSE_STATEDIR", "CELLHOUSE_STATE_DIR"),
+    ],
+)
+def test_a_slip_in_a_section_is_no_business_of_others(variable: str, meant: str) -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        loaded(environ={variable: "1"})
+    assert violations(caught.value) == {variable: f"there is no such setting; the nearest is {meant}"}
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ def _other(name: str, value: Any) -> str:
         "serve.uds": "/run/other",
         "serve.tls_cert": "/cert.pem",
         "serve.tls_key": "/key.pem",
+        "serve.cors_origins": "https://one.example,http://two.example:8080",
         "serve.keepers": "false",
         "serve.keep": "true",
         "walls.isolation": "none",

@@ -12,7 +12,8 @@ def test_what_is_shown_makes_the_same_settings(tmp_path: Path) -> None:
     before = loaded(
         environ={"CELLHOUSE_SERVE_PORT": "9", "CELLHOUSE_STATE_DIR": '/odd/"quoted"\\\x7fé\n'},
         walls__uids="60706-60707",
-        serve__allowed_hosts='a.example,"b"',
+        serve__allowed_hosts="a.example,b",
+        native__preload='a"b,\\c',
         limits__requests_per_second="0.25",
     )
     file = tmp_path / "shown.toml"

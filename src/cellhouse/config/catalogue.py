@@ -10,6 +10,8 @@ from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 from cellhouse.config.model import Config
 
 ENV_PREFIX: Final = "CELLHOUSE"
+_SURELY: Final = 0.9
+"""How alike two names are where one is a slip of the other."""
 _SIZES: Final = frozenset({"walls.memory", "walls.content", "walls.file_size", "retention.bytes"})
 _DURATIONS: Final = frozenset({"session.wait_timeout", "session.input_wait", "session.interrupt_grace"})
 _MAY_BE_ZERO: Final = frozenset(
@@ -89,6 +91,17 @@ def nearest(name: str) -> str:
 
 def nearest_section(name: str) -> str:
     return (difflib.get_close_matches(name, sections(), 1, 0.5) or [""])[0]
+
+
+def meant_variable(variable: str) -> str:
+    """The variable that one of no section was surely meant to be; empty where it is another's business.
+
+    Orchestrators set `<NAME>_PORT…` and `<NAME>_SERVICE_…` for a service of our name.
+    """
+    if variable.startswith((f"{ENV_PREFIX}_PORT", f"{ENV_PREFIX}_SERVICE_")):
+        return ""
+    known = [setting.variable for setting in catalogue().values()]
+    return (difflib.get_close_matches(variable[:120], known, 1, _SURELY) or [""])[0]
 
 
 def _settings() -> Iterator[Setting]:

@@ -10,7 +10,15 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
-from cellhouse.config.catalogue import ENV_PREFIX, Setting, catalogue, nearest, nearest_section, sections
+from cellhouse.config.catalogue import (
+    ENV_PREFIX,
+    Setting,
+    catalogue,
+    meant_variable,
+    nearest,
+    nearest_section,
+    sections,
+)
 from cellhouse.config.loaded import DEFAULT, Loaded, Origin, Source
 from cellhouse.config.model import Config
 from cellhouse.config.values import of_flag, of_text, of_toml
@@ -99,7 +107,10 @@ class _Merge:
                 continue
             section, _, key = variable[len(ENV_PREFIX) + 1 :].lower().partition("_")
             if section not in sections():
-                self._ignored.append(variable)
+                if meant := meant_variable(variable):
+                    self._wrong.append((variable[:120], f"there is no such setting; the nearest is {meant}"))
+                else:
+                    self._ignored.append(variable)
             elif text:  # an empty one is as none
                 origin = Origin(Source.ENVIRONMENT, variable)
                 self._add(f"{section}.{key}", origin, partial(of_text, text=text))

@@ -1,5 +1,6 @@
 """Settings with their origins, and what the rest of the house is told of them."""
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from cellhouse.sandbox import levels
 if TYPE_CHECKING:
     from cellhouse.doors.server import ServeOptions
 
+_ORIGIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[A-Za-z0-9.\-\[\]:]+/?", re.ASCII)
+_HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.\-]{0,251}[A-Za-z0-9])?", re.ASCII)
 _WALLS: Final[dict[str, LimitName]] = {
     "memory": "memory",
     "cpus": "cpus",
@@ -82,6 +85,17 @@ class Loaded:
         serve = self.config.serve
         if serve.tls_key is not None and serve.tls_cert is None:
             raise InvalidArgument.of_field("tls_key", "it is the key of a certificate; name that in tls_cert")
+        for origin in serve.cors_origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise InvalidArgument.of_field(
+                    "cors_origins",
+                    f"{origin[:80]!a} is no origin; write each one out, such as https://app.example.org:8443",
+                )
+        for host in serve.allowed_hosts:
+            if not _HOST.fullmatch(host):
+                raise InvalidArgument.of_field(
+                    "allowed_hosts", f"{host[:80]!a} is no name of a host; write it without scheme and port"
+                )
         self.settings()
 
     def settings(self) -> Settings:
