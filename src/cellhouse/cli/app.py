@@ -11,11 +11,17 @@ import typer
 
 from cellhouse.cli.command import HINT, RunCommand, arguments_of
 from cellhouse.cli.config import app as config_app
+from cellhouse.cli.cp import cp
 from cellhouse.cli.doctor import doctor
 from cellhouse.cli.journal import app as journal_app
 from cellhouse.cli.limits import BadLimit, option_of, read_limits
+from cellhouse.cli.logs import logs as logs_command
+from cellhouse.cli.ps import ps
+from cellhouse.cli.record import show
+from cellhouse.cli.rm import interrupt, rm
 from cellhouse.cli.run import RunOptions, run_code
 from cellhouse.cli.serve import serve
+from cellhouse.cli.service import Url
 from cellhouse.cli.token import app as token_app
 from cellhouse.model import CellhouseError, InvalidArgument, NotFound, SessionLimits
 from cellhouse.runtime import logs
@@ -33,8 +39,14 @@ app = typer.Typer(
 app.add_typer(config_app, name="config")
 app.add_typer(journal_app, name="journal")
 app.add_typer(token_app, name="token")
+app.command()(cp)
 app.command()(doctor)
+app.command()(interrupt)
+app.command(name="logs")(logs_command)
+app.command()(ps)
+app.command()(rm)
 app.command()(serve)
+app.command()(show)
 
 LIMITS = "Limits of the runtime"
 LOG_LEVELS: dict[str, logs.Level] = {"debug": "debug", "info": "info", "warning": "warning", "error": "error"}
@@ -126,6 +138,17 @@ def run(
         str | None,
         typer.Option(metavar="SIZE", help="Of one file; as --content.", rich_help_panel=LIMITS),
     ] = None,
+    url: Url = None,
+    runtime: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --url: a runtime that is there, instead of one of its own."),
+    ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="With --url: the session of it, whose variables are there and stay."
+        ),
+    ] = None,
 ) -> None:
     """Run code in a fresh sandbox, like a notebook cell.
 
@@ -139,7 +162,9 @@ def run(
     """
     if extra and code is None:
         _usage(f"{' '.join(extra)}: {HINT}")
-    if isolation is not None and isolation not in levels():
+    if (runtime or session) and not url:
+        _usage("--runtime and --session are those of a service; name it with --url")
+    if isolation is not None and not url and isolation not in levels():
         _usage(f"--isolation {isolation}: there is no such level; there are {', '.join(levels())}")
     try:
         limits = read_limits(
@@ -169,7 +194,7 @@ def run(
         arguments=arguments_of(context.meta),
     )
     try:
-        status = asyncio.run(run_code(options))
+        status = asyncio.run(_anywhere(options, url, runtime, session))
     except CellhouseError as error:
         option = option_of(error)
         typer.echo(f"cellhouse: {f'{option}: ' if option else ''}{error.message}", err=True)
@@ -190,6 +215,14 @@ def run(
         typer.echo("cellhouse: left before the code had ended; the runtime was closed", err=True)
         raise typer.Exit(OTHER) from None
     raise typer.Exit(status)
+
+
+async def _anywhere(options: RunOptions, url: str | None, runtime: str | None, session: str | None) -> int:
+    if not url:
+        return await run_code(options)
+    from cellhouse.cli.remote import Place  # not for who runs code here: httpx is slow to load
+
+    return await Place.of(url, runtime, session).run(options)
 
 
 def _code(file: str | None, code: str | None) -> str:

@@ -3,9 +3,10 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from cellhouse.cli.ask import ask
 from cellhouse.cli.save import save_outputs
@@ -15,8 +16,10 @@ from cellhouse.environments import find_environment
 from cellhouse.house import House
 from cellhouse.model import (
     CallReason,
+    Event,
     ExecuteCodeRequest,
     ExecuteCodeResult,
+    ExecutionName,
     FailedPrecondition,
     FinishedEvent,
     InputRequestedEvent,
@@ -25,7 +28,6 @@ from cellhouse.model import (
     RuntimeSpec,
     TailFrame,
 )
-from cellhouse.runtime import ExecutionHandle
 
 OK, RAISED, OTHER = 0, 1, 3
 _BLOCK = 1 << 20
@@ -52,14 +54,32 @@ class RunOptions:
     arguments: tuple[str, ...] = ()
 
 
-async def run_code(options: RunOptions) -> int:
+class Handle(Protocol):
+    """One execution that is watched: a house's handle, or a client's."""
+
+    @property
+    def name(self) -> ExecutionName: ...
+
+    def live(self) -> AsyncIterator[Event | TailFrame]: ...
+    async def result(self) -> ExecuteCodeResult: ...
+    async def cancel(self) -> bool: ...
+    async def provide_input(self, value: str) -> None: ...
+
+
+class Executes(Protocol):
+    """A house, or a client of one."""
+
+    async def execute(self, request: ExecuteCodeRequest) -> Handle: ...
+
+
+async def run_code(options: RunOptions, run: "Run | None" = None) -> int:
     """Run it, show it, export what was asked for; the exit status. Raises CellhouseError for the call's errors.
 
     Ended by SIGTERM or SIGHUP, the status is 128 and the signal's number; what there is of a result is shown all the same.
     """
     with Signals() as signals:
         try:
-            status = await _run(options, signals)
+            status = await (run or _run)(options, signals)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if signals.received is None or task is None:
@@ -68,6 +88,10 @@ async def run_code(options: RunOptions) -> int:
             sys.stderr.write(f"cellhouse: ended by {signals.received.name}; the runtime was closed\n")
             return 128 + signals.received
         return status if signals.status is None else signals.status
+
+
+Run = Callable[[RunOptions, Signals], Awaitable[int]]
+"""Runs the code somewhere; the exit status."""
 
 
 async def _run(options: RunOptions, signals: Signals) -> int:
@@ -86,7 +110,7 @@ async def _run(options: RunOptions, signals: Signals) -> int:
             await house.put_file(runtime.name, name, _blocks(path))
         session = f"{runtime.name}/sessions/main"
         if options.arguments:
-            await _give_arguments(house, session, options)
+            await give_arguments(house, session, options)
         request = ExecuteCodeRequest(
             code=options.code,
             session=session,
@@ -95,7 +119,7 @@ async def _run(options: RunOptions, signals: Signals) -> int:
         )
         handle = await house.execute(request)
         signals.watching(handle.cancel, lambda: house.delete_session(session))
-        result = await _watch(handle, show)
+        result = await watch(handle, show)
         signals.done()
         if show is None:  # before anything that can fail
             sys.stdout.write(result.to_json() + "\n")
@@ -119,13 +143,13 @@ def check_arguments(options: RunOptions) -> None:
         )
 
 
-async def _give_arguments(house: House, session: str, options: RunOptions) -> None:
+async def give_arguments(house: Executes, session: str, options: RunOptions) -> None:
     """By an execution of its own, so that the code stays what it is, line for line."""
     argv = [options.name, *options.arguments]
     request = ExecuteCodeRequest(
         code=f"__import__('sys').argv = {argv!r}", session=session, store_history=False
     )
-    result = await (await house.execute(request))
+    result = await (await house.execute(request)).result()
     if result.outcome is not Outcome.OK:
         error = result.execution_error
         why = f": {error.name}: {error.value}" if error is not None else ""
@@ -145,7 +169,7 @@ def exit_status(result: ExecuteCodeResult) -> int:
     return OTHER
 
 
-async def _watch(handle: ExecutionHandle, show: Show | None) -> ExecuteCodeResult:
+async def watch(handle: Handle, show: Show | None) -> ExecuteCodeResult:
     loop = asyncio.get_running_loop()
     watching = asyncio.current_task()
     asked: list[asyncio.Task[bool]] = []
@@ -174,7 +198,7 @@ async def _watch(handle: ExecutionHandle, show: Show | None) -> ExecuteCodeResul
             asking.cancel()
 
 
-async def _answer(handle: ExecutionHandle, asked: InputRequestedEvent) -> None:
+async def _answer(handle: Handle, asked: InputRequestedEvent) -> None:
     try:
         await handle.provide_input(await ask(asked.prompt, asked.password))
     except FailedPrecondition as error:  # it came too late; the code has got EOFError and said so

@@ -3,8 +3,10 @@
 import mimetypes
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from cellhouse.files import FileError, FileTooLarge, HostileDir
 from cellhouse.house import House
@@ -29,27 +31,46 @@ async def save_outputs(house: House, result: ExecuteCodeResult, directory: Path)
     `out-000.png` and the like are rich outputs, one file a representation; made files keep their paths
     below `files/`. FAILED_PRECONDITION where the directory can't be written.
     """
+    with saving_into(directory) as target:
+        saved = [directory / name async for name in save_rich(house, result, target)]
+        saved += [directory / name for name in _made(house, result, target)]
+    return saved
+
+
+@contextmanager
+def saving_into(directory: Path) -> Iterator[HostileDir]:
+    """The directory, made where it is missing. FAILED_PRECONDITION where it can't be written."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240
+        directory.mkdir(parents=True, exist_ok=True)
         with HostileDir.open(directory) as target:
-            saved = [directory / name async for name in _rich(house, result, target)]
-            saved += [directory / name for name in _made(house, result, target)]
+            yield target
     except (OSError, FileError) as error:
         raise FailedPrecondition(
             f"--save {directory}: {error}; give a directory that can be written",
             reason=CallReason.POLICY_UNAVAILABLE,
         ) from None
-    return saved
 
 
-async def _rich(house: House, result: ExecuteCodeResult, target: HostileDir):  # type: ignore[no-untyped-def]
+class _Data(Protocol):
+    @property
+    def data(self) -> bytes: ...
+
+
+class Outputs(Protocol):
+    """Whoever gives representations of rich outputs: a house, or a client of one."""
+
+    async def get_output_data(self, name: str, index: int, mime_type: str) -> _Data: ...
+
+
+async def save_rich(source: Outputs, result: ExecuteCodeResult, target: HostileDir) -> AsyncIterator[str]:
+    """Write each representation of each rich output that is still there; the names of the files."""
     for output in result.rich_outputs:
         if output.dropped:
             continue
         used: set[str] = set()
         for mime_type in output.mime_types:
             try:
-                data = await house.get_output_data(result.execution, output.index, mime_type)
+                data = await source.get_output_data(result.execution, output.index, mime_type)
             except NotFound:  # the code removed or changed the file; the result says what there was
                 continue
             name = f"out-{output.index:03}{_extension(mime_type)}"
@@ -101,3 +122,10 @@ def _extension(mime_type: str) -> str:
     if mime_type.endswith("+json"):
         return ".json"
     return mimetypes.guess_extension(mime_type) or ".bin"
+
+
+def blocks_of(path: Path) -> Iterator[bytes]:
+    """A file of the host's, in pieces."""
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            yield block

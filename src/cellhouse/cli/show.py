@@ -47,10 +47,10 @@ class Show:
             case StreamEvent(source="result" | "error"):
                 pass  # shown already, when it was told of as a value or as an error
             case StreamEvent(name=name, text=text):
-                self._text(name, text)
+                self.text(name, text)
             case TailFrame(name=name, text=text, skipped_bytes=skipped):
                 self._line(f"[… {skipped} bytes not shown live]", "dim") if skipped else None
-                self._text(name, text)
+                self.text(name, text)
             case ResultEvent(text=text):
                 self._line(text, "bold")
             case DisplayEvent(index=index, mime_types=types, size_bytes=size, error_info=drop):
@@ -65,34 +65,38 @@ class Show:
             case ClearedEvent():
                 self._line("[output cleared]", "dim")
             case NoticeEvent(reason=reason, text=text):
-                self._remark(f"notice {reason}: {text}", "yellow")
+                self.remark(f"notice {reason}: {text}", "yellow")
             case _:
                 pass
 
-    def summary(self, result: ExecuteCodeResult, *, saved: list[Path], state_dir: Path) -> None:
-        """What is to be said once it has ended."""
+    def summary(
+        self, result: ExecuteCodeResult, *, saved: list[Path], state_dir: Path | None, place: str = ""
+    ) -> None:
+        """What is to be said once it has ended: in a state directory here, or at a place that is elsewhere."""
         self._fresh_line()
         for output in result.rich_outputs:
             if output.file_path is not None:
-                path = _on_the_host(result, output.file_path, state_dir)
                 what = f"{output.mime_types[0]}, {size_text(output.size_bytes)}"
-                self._remark(f"output {output.index}: {what}, {path}", "cyan")
+                if state_dir is not None:
+                    what = f"{what}, {_on_the_host(result, output.file_path, state_dir)}"
+                self.remark(f"output {output.index}: {what}", "cyan")
         for artifact in result.artifacts or ():
-            self._remark(f"file: {artifact.name}, {size_text(artifact.bytes or 0)}", "cyan")
+            self.remark(f"file: {artifact.name}, {size_text(artifact.bytes or 0)}", "cyan")
         for path in saved:
-            self._remark(f"saved: {path}", "green")
+            self.remark(f"saved: {path}", "green")
         if result.outcome not in (Outcome.OK, Outcome.ERROR):
             error = result.execution_error
-            self._remark(f"{result.outcome}: {(error.value or error.name) if error else ''}", "bold red")
+            self.remark(f"{result.outcome}: {(error.value or error.name) if error else ''}", "bold red")
         ending = exit_text(result)
         if ending is not None:
-            self._remark(ending[1], "bold")
+            self.remark(ending[1], "bold")
         seconds = result.usage.wall_seconds if result.usage else None
         took = f" in {seconds:.2f} s" if seconds is not None else ""
         end = ending[0] if ending is not None else result.outcome
-        self._remark(f"{end}{took}; {result.execution} in {state_dir}", "dim")
+        self.remark(f"{end}{took}; {result.execution} in {state_dir or place}", "dim")
 
-    def _text(self, name: str, text: str) -> None:
+    def text(self, name: str, text: str) -> None:
+        """Of stdout or stderr, as it was printed."""
         file = self._out if name == "stdout" else self._err
         if file.isatty():
             text, self._rest[name] = tame(self._rest[name] + text)
@@ -106,7 +110,8 @@ class Show:
         self._console.print(Text(tame(text)[0], style=style))
         self._out.flush()
 
-    def _remark(self, text: str, style: str) -> None:
+    def remark(self, text: str, style: str) -> None:
+        """A line of ours, on stderr."""
         self._fresh_line()
         self._remarks.print(Text(tame(text)[0], style=style))
 

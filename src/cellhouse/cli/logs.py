@@ -1,0 +1,127 @@
+"""`cellhouse logs`: what an execution, or everything in a session, has said and is saying."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from cellhouse.cli.service import OK, Url, print_json, read_name, with_service
+from cellhouse.cli.show import Show
+from cellhouse.model import (
+    Event,
+    ExecutionName,
+    ExecutionState,
+    ExecutionSummary,
+    FinishedEvent,
+    NotFound,
+    SessionName,
+    TailFrame,
+)
+
+if TYPE_CHECKING:
+    from cellhouse.client import (  # httpx is slow to load, and not for who only runs some code
+        AsyncClient,
+        TextName,
+    )
+
+PAGE_BYTES: Final = 1 << 20
+LOOK_SECONDS: Final = 1.0
+"""How often a session in which nothing runs is looked at."""
+
+
+def logs(
+    name: Annotated[str, typer.Argument(metavar="RUNTIME/SESSION[/EXECUTION]")],
+    url: Url = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on while it runs; for a session, until it is deleted.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print events, one JSON document a line.")] = False,
+) -> None:
+    """Print what was printed: stdout and stderr each to its own, outputs and errors in a line of their own.
+
+    Leaving (Ctrl-C) interrupts nothing. Without -f, of what still runs, the text so far; with --json its events to the end.
+    """
+
+    async def work(client: "AsyncClient") -> int:
+        target = read_name(name, SessionName, ExecutionName)
+        shower = _Shower(json)
+        if isinstance(target, ExecutionName):
+            result = await client.get_execution(str(target))
+            await shower.show(client, str(target), result.state, follow=follow)
+            return OK
+        async for each in _executions(client, str(target), follow=follow):
+            shower.head(each)
+            await shower.show(client, each.execution, each.state, follow=follow)
+        return OK
+
+    with_service("logs", url, work)
+
+
+async def _executions(
+    client: "AsyncClient", session: str, *, follow: bool
+) -> AsyncIterator[ExecutionSummary]:
+    """Those of a session, oldest first; following, until the session is gone."""
+    token, seen = "", 0
+    while True:
+        page = await client.list_executions(session, page_token=token)
+        for each in page.executions[seen:]:
+            yield each
+        seen = len(page.executions)
+        if page.next_page_token:
+            token, seen = page.next_page_token, 0
+            continue
+        if not follow:
+            return
+        try:
+            await client.get_session(session)
+        except NotFound:
+            return
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+class _Shower:
+    """Writes events for a person, or as JSON."""
+
+    def __init__(self, json: bool) -> None:
+        self._show = None if json else Show()
+
+    def head(self, execution: ExecutionSummary) -> None:
+        if self._show is not None:
+            self._show.remark(f"{execution.execution} ({execution.create_time})", "bold")
+
+    async def show(self, client: "AsyncClient", name: str, state: ExecutionState, *, follow: bool) -> None:
+        if self._show is not None and state is not ExecutionState.FINISHED and not follow:
+            await self._texts(client, name)
+            self._show.remark(f"{name}: {state}; -f goes on", "dim")
+            return
+        async for event in client.events(name, tails=self._show is not None):
+            self._one(event)
+
+    def _one(self, event: Event | TailFrame) -> None:
+        if self._show is None:
+            print_json(event.to_wire())
+            return
+        self._show.event(event)
+        if isinstance(event, FinishedEvent):
+            self._show.remark(f"{event.result.outcome}; {event.result.execution}", "dim")
+
+    async def _texts(self, client: "AsyncClient", name: str) -> None:
+        """All that has been printed so far, also what is no event any more."""
+        for which, out in (("stdout", sys.stdout), ("stderr", sys.stderr)):
+            assert self._show is not None
+            async for text in _pages(client, name, "stdout" if which == "stdout" else "stderr"):
+                self._show.text(which, text)
+            out.flush()
+
+
+async def _pages(client: "AsyncClient", name: str, which: "TextName") -> AsyncIterator[str]:
+    offset = 0
+    while True:
+        part = await client.read_text(name, which, offset=offset, limit=PAGE_BYTES)
+        if part.text:
+            yield part.text
+        if part.eof or part.next_offset <= offset:
+            return
+        offset = part.next_offset
