@@ -220,6 +220,27 @@ async def test_tokens_that_cannot_be_trusted_let_nobody_in_and_the_log_says_why(
     await ok(door.client.get("/v1/runtimes", headers=bearer(made)))
 
 
+def test_a_directory_that_cannot_be_looked_into_is_told_of_once_each_time(
+    store: TokenStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = store.create(ALL_SCOPES)
+    authenticator = BearerAuthenticator(TokenBook(store.place, Clock()))
+    caplog.set_level(logging.ERROR, "cellhouse")
+
+    def refuse(path: object) -> os.stat_result:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    for times in (1, 2):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "lstat", refuse)
+            for _ in range(3):
+                with pytest.raises(Unavailable) as caught:
+                    authenticator.authenticate(f"Bearer {made.text}")
+                assert caught.value.reason == "TOKENS_UNREADABLE"
+        assert len(caplog.records) == times
+        assert authenticator.authenticate(f"Bearer {made.text}").principal == made.token.id
+
+
 async def test_no_log_line_and_no_answer_has_a_token(
     door: Door, store: TokenStore, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -20,7 +20,7 @@ class BearerAuthenticator:
 
     def __init__(self, book: TokenBook) -> None:
         self._book = book
-        self._told: FailedPrecondition | None = None
+        self._told = ""
 
     def authenticate(self, authorization: str | None) -> Caller:
         """Whose the token is. UNAUTHENTICATED, in the same words whatever was wrong with it.
@@ -30,13 +30,14 @@ class BearerAuthenticator:
         try:
             token = self._book.find(_bearer(authorization))
         except FailedPrecondition as error:
-            if error is not self._told:
-                self._told = error
+            if error.message != self._told:  # once, and not for each that calls
+                self._told = error.message
                 _logger.error("no token is taken", reason=error.reason, why=error.message)
             raise Unavailable(
                 "the service can't check tokens at present, and its log says why; try again when that is mended",
                 reason=error.reason,
             ) from None
+        self._told = ""
         if token is None:
             raise Unauthenticated(_REFUSED, reason=CallReason.NO_TOKEN)
         return Caller(token.tenant, token.id, token.scopes)
