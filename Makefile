@@ -7,10 +7,11 @@ WORKERS ?= 2
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 VERSIONS_ARGS ?=
+CHAOS_SEEDS ?= 0-99
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-bench run test test-slow test-cases test-versions test-walls bench load soak lint format lock clean
+.PHONY: help setup setup-dev setup-bench run test test-slow test-cases test-versions test-walls test-chaos bench load soak lint format lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +36,9 @@ test-cases: setup-dev ## the shared cases: what a truthful runner must report
 
 test-versions: setup-dev ## the native kernel in every Python here, 3.9 to 3.14, with the oldest and the newest IPython
 	@$(PY) -m tests.inside.versions $(VERSIONS_ARGS)
+
+test-chaos: setup-dev ## everything is killed, in a hundred orders (CHAOS_SEEDS=17 replays one)
+	CHAOS_SEEDS=$(CHAOS_SEEDS) $(PYTEST) -n $(WORKERS) tests/chaos $(PYTEST_ARGS)
 
 test-walls: setup-dev ## attacks: each fails inside the walls, as root-launched and as a plain user, and succeeds without them
 	$(PYTEST) -n $(WORKERS) --dist loadfile tests/attacks $(PYTEST_ARGS)

@@ -24,6 +24,7 @@ from cellhouse.runtime.logs import logger, to_stderr
 _logger = logger()
 
 PR_SET_NAME: Final = 15
+M_ARENA_MAX: Final = -8
 NAME: Final = b"cellhouse-keep"
 GREETING_SECONDS: Final = 10.0
 """Who connects says who it is within so long."""
@@ -200,7 +201,9 @@ def keep(directory: Path, listener: socket.socket) -> NoReturn:
 def _begin(place: Place) -> None:
     """A session of its own, nothing of the service's terminal, and a name to be found by."""
     os.setsid()
-    ctypes.CDLL(None).prctl(PR_SET_NAME, NAME, 0, 0, 0)
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_NAME, NAME, 0, 0, 0)
+    libc.mallopt(M_ARENA_MAX, 1)  # else each thread takes memory of its own, and keeps it
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDWR)
     log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)

@@ -5,7 +5,9 @@ the socket it is to listen on; answered by {"pid": …} or {"error": …}. The e
 of nobody else: keepers are in sessions of their own.
 """
 
+import concurrent.futures.thread  # noqa: F401 - asyncio imports it with the first thread
 import ctypes
+import encodings.ascii  # noqa: F401 - as does whoever first encodes
 import gc
 import json
 import os
@@ -17,21 +19,24 @@ from typing import Final
 
 from cellhouse.keepers.keeper import keep
 from cellhouse.keepers.place import BACKLOG
+from cellhouse.model import parse_event
 
 REQUEST_BYTES: Final = 16_384
 PR_SET_NAME: Final = 15
+LIBC: Final = ctypes.CDLL(None)
 NAME: Final = b"cellhouse-tmpl"
 
 
 def main(descriptor: int) -> None:
     """Until the service is gone."""
-    ctypes.CDLL(None).prctl(PR_SET_NAME, NAME, 0, 0, 0)
+    LIBC.prctl(PR_SET_NAME, NAME, 0, 0, 0)
     os.chdir("/")
     # Nobody waits for keepers: they are let go of as they end.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=descriptor)
     os.set_inheritable(descriptor, False)
+    _warm()
     control.send(b'{"ready": true}')
     gc.collect()
     gc.freeze()  # what is there now is shared by all keepers, so nobody's collector is to write into it
@@ -41,6 +46,13 @@ def main(descriptor: int) -> None:
             return
         if len(descriptors) == 1:
             control.send(json.dumps(fork(control, data, descriptors[0])).encode())
+
+
+def _warm() -> None:
+    """What is otherwise made when it is first needed would be each keeper's own."""
+    for kind in ("queued", "started"):
+        parse_event({"type": kind})
+    LIBC.malloc_trim(0)
 
 
 def fork(control: socket.socket, data: bytes, descriptor: int) -> dict[str, int | str]:
