@@ -3,12 +3,11 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
-from cellhouse.files import HostileDir
 from cellhouse.journal import ExecutionLog, Journal, Page, TextPage
 from cellhouse.model import (
     CallReason,
@@ -17,11 +16,8 @@ from cellhouse.model import (
     ExecuteCodeRequest,
     ExecuteCodeResult,
     ExecutionName,
-    FileList,
-    FileWritten,
     InvalidArgument,
     ResourceExhausted,
-    RichOutput,
     Runtime,
     RuntimeList,
     RuntimeName,
@@ -37,13 +33,12 @@ from cellhouse.model import (
 )
 from cellhouse.runtime import (
     ExecutionHandle,
-    OutputData,
     RuntimeHost,
     RuntimeStore,
     Settings,
-    outputs,
 )
 from cellhouse.runtime.answering import NotOpened, answering
+from cellhouse.runtime.contents import Contents
 from cellhouse.runtime.folded import FoldedText
 from cellhouse.runtime.following import PAGE_BYTES, Follower
 from cellhouse.runtime.host import ExecutionReader
@@ -55,8 +50,6 @@ from cellhouse.runtime.recorded import Recorded
 from cellhouse.runtime.runtimes import Runtimes
 from cellhouse.runtime.session_log import evict_session_logs, read_session_log
 from cellhouse.runtime.state import own_state_dir
-from cellhouse.runtime.threads import in_thread
-from cellhouse.runtime.transfer import ContentFile, listing
 
 _logger = logger()
 
@@ -66,7 +59,7 @@ EVICT_SECONDS = 60.0
 """Retention is looked at so often: what exceeds it meanwhile is what can be written in that time."""
 
 
-class House:
+class House(Contents):
     """Runtimes, their sessions, and every execution that was recorded in one state directory.
 
     An async context manager, owned by one event loop. Without a state directory it makes one of its own
@@ -137,6 +130,7 @@ class House:
         """End every runtime and close the journal. May be called twice."""
         if self._open:
             self._open = False
+            self._runtimes.shut()
             self._closing = asyncio.get_running_loop().create_task(self._close(), name="close")
         if self._closing is not None:
             await asyncio.shield(self._closing)
@@ -378,78 +372,7 @@ class House:
         """A page of the whole raw text, by offsets in bytes of UTF-8, cut at characters."""
         return self._log(ExecutionName.parse(name)).read_text(which, offset, limit)
 
-    # rich outputs and files
-
-    @answering
-    async def get_rich_output(self, name: str, index: int) -> RichOutput:
-        """The output as it is now: current size, `revision`, `modified`."""
-        execution, result = await self._result(name)
-        latest = outputs.latest_of(self._log(execution), index)
-        with self._content(execution) as content:
-            return await in_thread(outputs.rich_output, result, latest, content, index)
-
-    @answering
-    def latest_output(self, name: str, index: int) -> tuple[int, str]:
-        """The newest revision and digest of an output that the journal knows of; 0 and empty where it knows none."""
-        return outputs.latest_of(self._log(ExecutionName.parse(name)), index)
-
-    @answering
-    async def get_bundle(self, name: str, index: int) -> dict[str, Any]:
-        """The nbformat output. NOT_FOUND where it was dropped, removed, or the runtime deleted."""
-        execution, result = await self._result(name)
-        with self._content(execution) as content:
-            return await in_thread(outputs.bundle, result, content, index)
-
-    @answering
-    async def get_output_data(self, name: str, index: int, mime_type: str) -> OutputData:
-        """One representation of a rich output, decoded."""
-        execution, result = await self._result(name)
-        latest = outputs.latest_of(self._log(execution), index)
-        with self._content(execution) as content:
-            return await in_thread(outputs.output_data, result, latest, content, index, mime_type)
-
-    @answering
-    async def put_file(self, runtime: str, path: str, chunks: Iterable[bytes]) -> int:
-        """Write a file of /content whole; returns its size in bytes."""
-        return await self._host(RuntimeName.parse(runtime)).put_file(path, chunks)
-
-    @answering
-    def open_content(self, runtime: str) -> HostileDir:
-        """/content of a runtime, living or closed; to be closed by the caller. NOT_FOUND, RUNTIME_DELETED."""
-        return self._store.content(RuntimeName.parse(runtime).runtime)
-
-    @answering
-    async def receive_file(
-        self, runtime: str, path: str, chunks: AsyncIterable[bytes], *, limit: int, sha256: str = ""
-    ) -> FileWritten:
-        """Write a file of /content whole, as its pieces come; what stood there is replaced when all has come."""
-        host = self._host(RuntimeName.parse(runtime))
-        return await host.receive_file(path, chunks, limit=limit, sha256=sha256)
-
-    @answering
-    def open_file(self, runtime: str, path: str) -> ContentFile:
-        """A file of /content, also of a closed runtime; to be closed by the caller. NOT_FOUND, INVALID_ARGUMENT."""
-        with self.open_content(runtime) as content:
-            return ContentFile.open(content, path)
-
-    @answering
-    async def list_files(self, runtime: str, path: str = "", *, recursive: bool = False) -> FileList:
-        """What is in a directory of /content, without what executions displayed; at most 10,000 names, and it says so."""
-        with self.open_content(runtime) as content:
-            return await in_thread(listing, content, path, recursive=recursive)
-
-    @answering
-    async def delete_file(self, runtime: str, path: str) -> None:
-        """Remove a file of /content; NOT_FOUND, INVALID_ARGUMENT for a directory."""
-        await self._host(RuntimeName.parse(runtime)).delete_file(path)
-
     # within
-
-    async def _result(self, name: str) -> tuple[ExecutionName, ExecuteCodeResult]:
-        return ExecutionName.parse(name), await self.get_execution(name)
-
-    def _content(self, execution: ExecutionName) -> contextlib.closing[HostileDir]:
-        return contextlib.closing(self._store.content(execution.runtime))
 
     def _log(self, execution: ExecutionName) -> ExecutionLog:
         return find_log(self._journal, execution)

@@ -145,9 +145,13 @@ class Runtimes:
         """Where sessions of a runtime keep what belongs to no execution."""
         return self._settings.state_dir / "sessions" / runtime
 
+    def shut(self) -> None:
+        """From now on nothing is made: what is being made ends before its caller gets to see it."""
+        self._open = False
+
     async def close(self) -> None:
         """End them all; nothing is made any more. Raises what went wrong with one, when all have ended."""
-        self._open = False
+        self.shut()
         if self._creating:
             await asyncio.wait(self._creating.values())
         # Until all have ended, each is found: what ends now can be read.

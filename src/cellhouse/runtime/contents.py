@@ -1,0 +1,110 @@
+"""What lies in /content, as a house hands it out: rich outputs of executions, and files in and out."""
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterable, Iterable
+from typing import Any
+
+from cellhouse.files import HostileDir
+from cellhouse.journal import ExecutionLog
+from cellhouse.model import (
+    ExecuteCodeResult,
+    ExecutionName,
+    FileList,
+    FileWritten,
+    RichOutput,
+    RuntimeName,
+)
+from cellhouse.runtime import outputs
+from cellhouse.runtime.answering import answering
+from cellhouse.runtime.host import RuntimeHost
+from cellhouse.runtime.outputs import OutputData
+from cellhouse.runtime.store import RuntimeStore
+from cellhouse.runtime.threads import in_thread
+from cellhouse.runtime.transfer import ContentFile, listing
+
+
+class Contents(ABC):
+    """The part of a house that reads and writes what its runtimes have in /content, living or closed."""
+
+    _store: RuntimeStore
+
+    @abstractmethod
+    async def get_execution(self, name: str) -> ExecuteCodeResult: ...
+
+    @abstractmethod
+    def _log(self, execution: ExecutionName) -> ExecutionLog: ...
+
+    @abstractmethod
+    def _host(self, name: RuntimeName) -> RuntimeHost: ...
+
+    @answering
+    async def get_rich_output(self, name: str, index: int) -> RichOutput:
+        """The output as it is now: current size, `revision`, `modified`."""
+        execution, result = await self._result(name)
+        latest = outputs.latest_of(self._log(execution), index)
+        with self._content(execution) as content:
+            return await in_thread(outputs.rich_output, result, latest, content, index)
+
+    @answering
+    def latest_output(self, name: str, index: int) -> tuple[int, str]:
+        """The newest revision and digest of an output that the journal knows of; 0 and empty where it knows none."""
+        return outputs.latest_of(self._log(ExecutionName.parse(name)), index)
+
+    @answering
+    async def get_bundle(self, name: str, index: int) -> dict[str, Any]:
+        """The nbformat output. NOT_FOUND where it was dropped, removed, or the runtime deleted."""
+        execution, result = await self._result(name)
+        with self._content(execution) as content:
+            return await in_thread(outputs.bundle, result, content, index)
+
+    @answering
+    async def get_output_data(self, name: str, index: int, mime_type: str) -> OutputData:
+        """One representation of a rich output, decoded."""
+        execution, result = await self._result(name)
+        latest = outputs.latest_of(self._log(execution), index)
+        with self._content(execution) as content:
+            return await in_thread(outputs.output_data, result, latest, content, index, mime_type)
+
+    @answering
+    async def put_file(self, runtime: str, path: str, chunks: Iterable[bytes]) -> int:
+        """Write a file of /content whole; returns its size in bytes."""
+        return await self._host(RuntimeName.parse(runtime)).put_file(path, chunks)
+
+    @answering
+    def open_content(self, runtime: str) -> HostileDir:
+        """/content of a runtime, living or closed; to be closed by the caller. NOT_FOUND, RUNTIME_DELETED."""
+        return self._store.content(RuntimeName.parse(runtime).runtime)
+
+    @answering
+    async def receive_file(
+        self, runtime: str, path: str, chunks: AsyncIterable[bytes], *, limit: int, sha256: str = ""
+    ) -> FileWritten:
+        """Write a file of /content whole, as its pieces come; what stood there is replaced when all has come."""
+        host = self._host(RuntimeName.parse(runtime))
+        return await host.receive_file(path, chunks, limit=limit, sha256=sha256)
+
+    @answering
+    def open_file(self, runtime: str, path: str) -> ContentFile:
+        """A file of /content, also of a closed runtime; to be closed by the caller. NOT_FOUND, INVALID_ARGUMENT."""
+        with self.open_content(runtime) as content:
+            return ContentFile.open(content, path)
+
+    @answering
+    async def list_files(self, runtime: str, path: str = "", *, recursive: bool = False) -> FileList:
+        """What is in a directory of /content, without what executions displayed; at most 10,000 names, and it says so."""
+        with self.open_content(runtime) as content:
+            return await in_thread(listing, content, path, recursive=recursive)
+
+    @answering
+    async def delete_file(self, runtime: str, path: str) -> None:
+        """Remove a file of /content; NOT_FOUND, INVALID_ARGUMENT for a directory."""
+        await self._host(RuntimeName.parse(runtime)).delete_file(path)
+
+    # within
+
+    async def _result(self, name: str) -> tuple[ExecutionName, ExecuteCodeResult]:
+        return ExecutionName.parse(name), await self.get_execution(name)
+
+    def _content(self, execution: ExecutionName) -> contextlib.closing[HostileDir]:
+        return contextlib.closing(self._store.content(execution.runtime))
