@@ -389,6 +389,10 @@ def make_shell() -> ZMQInteractiveShell:
     shell: ZMQInteractiveShell = ZMQInteractiveShell.instance(config=config, sink=sink)
     shell.display_pub.sink = shell.displayhook.sink = sink
     shell.failed_to_format = []
+    # Nothing is saved, so nobody else is there; and a signal's handler that raises right in a `with` of Python 3.14 leaves
+    # a lock locked for ever.
+    nobody: Any = contextlib.nullcontext()
+    shell.history_manager.db_input_cache_lock = shell.history_manager.db_output_cache_lock = nobody
     shell.history_manager.get_tail = functools.partial(tail, shell.history_manager)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
