@@ -102,3 +102,19 @@ def test_a_service_does_what_it_is_told_and_an_option_goes_before_the_file(cli: 
     assert process.returncode == 0
     assert (cli.state / "tokens" / "local").exists()
     assert not (tmp_path / "unused").exists()
+
+
+def test_what_is_run_here_has_these_settings(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(f"[state]\ndir = '{tmp_path / 'mine'}'\n[session]\ncode_bytes = 100\n")
+    variables = {"CELLHOUSE_CONFIG": str(file), "CELLHOUSE_STATE_DIR": ""}
+    told = run(cli, "run", "-c", "print('a' * 3)", "--isolation", "none", **variables)
+    assert (told.returncode, told.stdout) == (0, b"aaa\n")
+    assert list((tmp_path / "mine" / "embedded").iterdir())
+    assert not cli.state.exists()
+    long = run(cli, "run", "-c", f"print({'a' * 100!r})", "--isolation", "none", **variables)
+    assert (long.returncode, long.stdout) == (2, b"")
+    assert b"code_bytes" in long.stderr
+    slip = run(cli, "run", "-c", "1", CELLHOUSE_SESSION_CODEBYTES="1")
+    assert (slip.returncode, slip.stdout) == (2, b"")
+    assert b"CELLHOUSE_SESSION_CODE_BYTES" in slip.stderr

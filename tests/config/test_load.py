@@ -257,6 +257,18 @@ def test_the_usual_file_is_taken_where_there_is_one(tmp_path: Path) -> None:
         load(environ=environ)
 
 
+def test_a_file_can_be_named_by_a_variable(tmp_path: Path) -> None:
+    file = tmp_path / "named.toml"
+    environ = {"CELLHOUSE_CONFIG": str(file), "XDG_CONFIG_HOME": "/nowhere"}
+    with pytest.raises(ConfigInvalid, match="No such file"):
+        load(environ=environ)
+    file.write_text("[serve]\nport = 1\n")
+    assert load(environ=environ).config.serve.port == 1
+    other = tmp_path / "other.toml"
+    other.write_text("[serve]\nport = 2\n")
+    assert load(other, environ=environ).config.serve.port == 2
+
+
 def test_a_relative_directory_of_configuration_is_none() -> None:
     home = Path.home() / ".config/cellhouse/config.toml"
     assert default_file({"XDG_CONFIG_HOME": "relative"}) == default_file({}) == home

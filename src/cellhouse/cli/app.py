@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from cellhouse.cli.command import HINT, RunCommand, arguments_of
-from cellhouse.cli.config import app as config_app
+from cellhouse.cli.config import app as config_app, load_or_exit
 from cellhouse.cli.cp import cp
 from cellhouse.cli.doctor import doctor
 from cellhouse.cli.journal import app as journal_app
@@ -192,6 +192,7 @@ def run(
         limits=limits,
         name=file if file is not None else "-c",
         arguments=arguments_of(context.meta),
+        settings=None if url else load_or_exit("run").settings(),
     )
     try:
         status = asyncio.run(_anywhere(options, url, runtime, session))

@@ -18,8 +18,7 @@ ConfigFile = Annotated[
     typer.Option(
         "--config",
         metavar="FILE.toml",
-        envvar="CELLHOUSE_CONFIG",
-        help="Settings; unasked, cellhouse/config.toml in the XDG configuration directory.",
+        help="Settings; unasked CELLHOUSE_CONFIG, else cellhouse/config.toml in the XDG configuration directory.",
     ),
 ]
 Set = Annotated[

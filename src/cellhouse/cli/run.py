@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -26,8 +26,11 @@ from cellhouse.model import (
     Outcome,
     RuntimeLimits,
     RuntimeSpec,
+    SystemClock,
     TailFrame,
 )
+from cellhouse.runtime import Settings
+from cellhouse.runtime.state import own_state_dir
 
 OK, RAISED, OTHER = 0, 1, 3
 _BLOCK = 1 << 20
@@ -37,7 +40,8 @@ _BLOCK = 1 << 20
 class RunOptions:
     """What the command line asked for. `inputs` maps names in /content to files of the host.
 
-    `name` and `arguments` are what the code gets as `sys.argv`, where there are arguments.
+    `name` and `arguments` are what the code gets as `sys.argv`, where there are arguments. `settings` are those of an
+    embedded house, which has its state in a new directory below theirs.
     """
 
     code: str
@@ -52,6 +56,7 @@ class RunOptions:
     limits: RuntimeLimits | None = None
     name: str = "-c"
     arguments: tuple[str, ...] = ()
+    settings: Settings | None = None
 
 
 class Handle(Protocol):
@@ -97,7 +102,10 @@ Run = Callable[[RunOptions, Signals], Awaitable[int]]
 async def _run(options: RunOptions, signals: Signals) -> int:
     show = None if options.json else Show()
     check_arguments(options)
-    async with House() as house:
+    settings = options.settings and replace(
+        options.settings, state_dir=own_state_dir(SystemClock(), options.settings.state_dir)
+    )
+    async with House(settings=settings) as house:
         spec = RuntimeSpec(
             environment=options.environment,
             kernel=options.kernel,
@@ -134,7 +142,8 @@ def check_arguments(options: RunOptions) -> None:
     """FailedPrecondition where there are arguments for a kernel that takes none."""
     if not options.arguments:
         return
-    kernel = find_environment(options.environment).kernel(options.kernel)
+    search = options.settings.environments if options.settings else None
+    kernel = find_environment(options.environment, search).kernel(options.kernel)
     if kernel.language != "python":
         raise FailedPrecondition(
             f"arguments after -- become sys.argv, which kernel {kernel.name!r} ({kernel.language or 'no language'}) "

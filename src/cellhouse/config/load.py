@@ -25,6 +25,7 @@ from cellhouse.config.values import of_flag, of_text, of_toml
 from cellhouse.model import MIB, InvalidArgument
 
 FILE_BYTES: Final = MIB
+FILE_VARIABLE: Final = f"{ENV_PREFIX}_CONFIG"
 OTHER_VARIABLES: Final = frozenset(
     f"{ENV_PREFIX}_{name}" for name in ("CONFIG", "LOG", "TOKEN", "URL", "PROBE")
 )
@@ -58,7 +59,7 @@ def load(
 ) -> Loaded:
     """All settings: defaults, then the file, then variables, then flags; the later one wins.
 
-    Without a file it is `default_file`, which need not exist. Raises ConfigInvalid with all that is wrong at once.
+    Without a file it is that of CELLHOUSE_CONFIG, else `default_file`, which need not exist. Raises ConfigInvalid with all that is wrong at once.
     """
     environ = os.environ if environ is None else environ
     merge = _Merge()
@@ -74,6 +75,8 @@ def load(
 def _file(file: Path | None, environ: Mapping[str, str]) -> Path | None:
     if file is not None:
         return file
+    if named := environ.get(FILE_VARIABLE):
+        return Path(named)
     path = default_file(environ)
     return path if os.path.lexists(path) else None
 

@@ -21,9 +21,9 @@ def state_root() -> Path:
     return (Path(base) if base else Path.home() / ".local" / "state") / "cellhouse"
 
 
-def own_state_dir(clock: Clock) -> Path:
-    """A new directory for one embedded house; those of houses that ended long ago are removed."""
-    parent = state_root() / _EMBEDDED
+def own_state_dir(clock: Clock, root: Path | None = None) -> Path:
+    """A new directory for one embedded house below `root` (`state_root()`); those of houses that ended long ago are removed."""
+    parent = (root or state_root()) / _EMBEDDED
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _prune(parent, clock.now().timestamp() - KEEP_SECONDS)
     stamp = clock.now().strftime("%Y%m%dt%H%M%S")
