@@ -15,7 +15,7 @@ from cellhouse.journal.log import ExecutionLog
 from cellhouse.journal.recover import Recovery, ViewMaker
 from cellhouse.journal.reserve import Reserve
 from cellhouse.journal.rows import Row, row_of_file
-from cellhouse.journal.scan import LogFacts, never_written, scan
+from cellhouse.journal.scan import LogFacts, never_written, scan, scan_file
 from cellhouse.journal.tables import Tables
 from cellhouse.journal.view import PlainText
 from cellhouse.model import CaptureLimits, ExecuteCodeResult, rfc3339
@@ -63,16 +63,23 @@ class Opening:
                 return
 
     def _follow_files(self) -> None:
-        """Rows for files that have none, and what becomes of rows whose file is gone."""
+        """Rows for files that have none, and what becomes of rows whose file is gone.
+
+        After power loss a file may have less than its row says: then the file is right, and gets an end anew.
+        """
         tables = self.index.tables
         for lost in lost_rows(self.layout, tables):
             self._bury(lost)
         batch: list[Row] = []
         for uid in self.layout.uids():
             row = tables.row(uid)
-            if row is not None and row.finished:
+            if row is not None and row.finished and self.kept:
                 continue
-            if (made := self._row(uid)) is not None and made != row:
+            made = self._row(uid)
+            if made is None:
+                if row is not None and row.finished and not has_start(self.layout, uid):
+                    self._bury([row])
+            elif made != row:
                 batch.append(made)
             if len(batch) == _BATCH:
                 tables.put(batch)
@@ -169,6 +176,14 @@ def move_end(path: Path, reserve: Reserve, uid: str) -> None:
     finally:
         writer.close()
     reserve.let_go(uid)
+
+
+def has_start(layout: Layout, uid: str) -> bool:
+    """Whether it can be read from the file at least how the execution was asked for."""
+    try:
+        return scan_file(layout.record(uid)).start is not None
+    except (OSError, ValueError):
+        return False
 
 
 def read_row(layout: Layout, reserve: Reserve, uid: str) -> Row | None:
