@@ -35,7 +35,7 @@ CALLS = {
 
 
 def public(of: type) -> set[str]:
-    return {name for name in vars(of) if not name.startswith("_")}
+    return {name for name in dir(of) if not name.startswith("_")}
 
 
 def test_it_has_the_methods_of_a_house() -> None:

@@ -15,6 +15,8 @@ from cellhouse.model import FailedPrecondition, InvalidArgument, NotFound
 from tests.client.proxy import proxied
 from tests.client.scripted import answer, scripted
 from tests.client.support import Door, client_of, listed, within
+from tests.doors.support import opened
+from tests.runtime.support import FakeWorld
 
 DATA = bytes(range(256)) * 4_000
 SHA = hashlib.sha256(DATA).hexdigest()
@@ -88,6 +90,24 @@ async def test_what_a_source_raises_is_raised_as_it_is_and_nothing_is_put_in_pla
         await within(client.upload(door.runtime, "x", "text"))  # type: ignore[arg-type]
     with pytest.raises(NotFound):
         await listed(client.open_file(door.runtime, "x"))
+
+
+@pytest.mark.parametrize("kind", ["bytes", "iterator", "path"])
+async def test_a_file_above_the_services_limit_is_refused_in_its_own_words(
+    fakes: FakeWorld, tmp_path: Path, kind: str
+) -> None:
+    """Also where the refusal comes while the file is still being sent."""
+    data = b"x" * 20_000_000
+    (tmp_path / "source").write_bytes(data)
+    async with (
+        opened(fakes, tmp_path / "state", file_bytes=1_000) as door,
+        client_of(door.service.url) as client,
+    ):
+        await door.make()
+        source: Any = {"bytes": data, "path": tmp_path / "source"}.get(kind, iter([data[:9_000]] * 2_000))
+        with pytest.raises(InvalidArgument, match="file_bytes") as caught:
+            await within(client.upload(door.runtime, "x", source))
+    assert (caught.value.http, caught.value.reason) == (413, "BODY_TOO_LARGE")
 
 
 async def test_something_else_arriving_than_was_sent_is_noticed(tmp_path: Path) -> None:

@@ -180,6 +180,22 @@ async def test_what_is_no_stream_of_the_contract_is_refused_and_not_repeated(lin
     assert len(service.requests) == 1
 
 
+LATE = {"seq": 4, "time": "2031-01-01T00:00:00.000Z", "type": "late", "name": "stdout", "text": "x"}
+
+
+async def test_late_output_is_followed_over_cuts_too_until_the_service_ends_it() -> None:
+    first, rest = stream(QUEUED, STARTED, FINISHED, end=False), stream(LATE)
+    async with scripted(first, rest) as service, client_of(service.url) as client:
+        assert kinds(await listed(client.events(NAME, late=True)))[2:] == ["finished", "late"]
+    assert "follow=late" in service.requests[1]
+    assert "last-event-id: 3" in service.requests[1]
+    async with scripted(first, b"") as service:
+        async with impatient(Pauses(), url=service.url) as client:
+            with pytest.raises(TransportError) as caught:
+                await listed(client.events(NAME, late=True))
+    assert not isinstance(caught.value, IncompleteStreamError)
+
+
 async def test_an_event_of_a_newer_service_is_counted_and_left_out() -> None:
     newer = {"seq": 2, "time": "", "type": "brandNew", "x": 1}
     async with scripted(stream(QUEUED, newer, FINISHED)) as service, client_of(service.url) as client:

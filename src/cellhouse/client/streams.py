@@ -211,7 +211,9 @@ class Follower:
         if self._until is not None and self._core.clock.monotonic() >= self._until:
             raise Expired
 
-    def _incomplete(self, cause: TransportError) -> IncompleteStreamError:
+    def _incomplete(self, cause: TransportError) -> TransportError:
+        if self._position.finished is not None:  # only what comes late is missing
+            return cause
         last = self._position.seq
         return IncompleteStreamError(
             f"the events of {self._name} broke off after number {last}, without `finished`: {cause.message}. "

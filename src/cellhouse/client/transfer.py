@@ -59,7 +59,15 @@ class Transfer:
             read_seconds=self._core.timeouts.start,
             not_repeatable=why,
         )
-        written = yield from self._core.document(call, FileWritten.from_wire)
+        try:
+            written = yield from self._core.document(call, FileWritten.from_wire)
+        except TransportError as error:
+            if error.may_have_arrived and body.total != body.size:
+                error.add_note(
+                    f"It broke off after {body.size} bytes of {body.total or 'as many as there are'}. A service does that too "
+                    "where a file is far above its limit (limits.file_bytes)."
+                )
+            raise
         if (written.sha256, written.bytes) != (body.sha256, body.size):
             raise ResponseError(
                 f"{path[:200]!a}: {body.size} bytes with SHA-256 {body.sha256} were sent, {written.bytes} with "
