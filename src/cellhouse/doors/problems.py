@@ -1,6 +1,8 @@
 """Errors as responses: one shape for all of them, whoever found fault with the request."""
 
+import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, cast
 
 import pydantic_core
@@ -12,6 +14,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from cellhouse.model import (
+    MIB,
     CallReason,
     CellhouseError,
     Internal,
@@ -28,6 +31,9 @@ _logger = logger()
 
 JSON: Final = "application/json"
 RETRY_SECONDS: Final = "1"
+LINGER_BYTES: Final = 64 * MIB
+LINGER_SECONDS: Final = 5.0
+"""What is read of a body, at most, after it was refused."""
 
 
 class ClientGone(Exception):
@@ -43,6 +49,7 @@ class Refused(InvalidArgument):
         super().__init__(message, reason=reason, metadata=metadata)
         self.http = http
         self.headers: dict[str, str] = {}
+        self.lingers = False
 
 
 def problem(error: CellhouseError) -> Response:
@@ -54,9 +61,30 @@ def problem(error: CellhouseError) -> Response:
         isinstance(error, ResourceExhausted) and error.metadata.get("retryable") == "true"
     ):
         headers["Retry-After"] = RETRY_SECONDS
-    return Response(
+    made = Lingering if isinstance(error, Refused) and error.lingers else Response
+    return made(
         pydantic_core.to_json(error.to_wire()), status_code=error.http, headers=headers, media_type=JSON
     )
+
+
+class Lingering(Response):
+    """Told at once; then what is still coming is read for a moment and thrown away.
+
+    Closed before, the connection would be reset, and who is still sending would never read why (RFC 9112, section 9.6).
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        left = LINGER_BYTES
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                while left > 0:
+                    message = await receive()
+                    left -= len(message.get("body", b""))
+                    if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                        break
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def of_unexpected(call: str, error: BaseException) -> Internal:
@@ -74,7 +102,8 @@ def too_large(limit: int, name: str) -> Refused:
         http=413,
         metadata={"field": "body", "limit": name, "limitBytes": str(limit)},
     )
-    refused.headers["Connection"] = "close"  # what is still coming is read by nobody
+    refused.headers["Connection"] = "close"  # all of it is not read by anybody
+    refused.lingers = True
     return refused
 
 
