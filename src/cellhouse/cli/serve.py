@@ -107,7 +107,8 @@ async def _serve(settings: Settings, options: "ServeOptions") -> None:
     _have_token(store, options)
     authenticator = BearerAuthenticator(TokenBook(store.place, SystemClock()))
     async with Service(settings, options, authenticator=authenticator) as service:
-        typer.echo(f"cellhouse: listening on {service.url}")
+        # Said when signals are heeded, which `run` sees to first: whoever reads it may have us stop at once.
+        asyncio.get_running_loop().call_soon(typer.echo, f"cellhouse: listening on {service.url}")
         await service.run()
         if service.keeping:
             typer.echo("cellhouse: stopping; runtimes go on, for the next service", err=True)
