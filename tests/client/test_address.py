@@ -178,6 +178,11 @@ async def test_tls_is_trusted_by_the_bundle_that_is_given_and_by_nothing_else(
         mine = Tls(ca=certificate, certificate=other, key=other_key)
         async with client_of(url, tls=mine) as client:
             assert await within(client.list_runtimes()) == []
+        with pytest.MonkeyPatch.context() as patch:
+            for name, path in (("CA", certificate), ("CERTIFICATE", other), ("KEY", other_key)):
+                patch.setenv(f"CELLHOUSE_{name}", str(path))
+            async with client_of(url) as client:
+                assert await within(client.list_runtimes()) == []
         for tls in (Tls(), Tls(ca=other)):
             async with client_of(url, tls=tls) as client:
                 with pytest.raises(TransportError) as caught:

@@ -13,6 +13,7 @@ from cellhouse.model import InvalidArgument
 
 URL_VARIABLE: Final = "CELLHOUSE_URL"
 TOKEN_VARIABLE: Final = "CELLHOUSE_TOKEN"
+TLS_VARIABLES: Final = ("CELLHOUSE_CA", "CELLHOUSE_CERTIFICATE", "CELLHOUSE_KEY")
 _EXAMPLES: Final = "http://127.0.0.1:8765, https://host, or unix:///path/of/a/socket"
 # More than RFC 6750, section 2.1, has it, but nothing that would end the header or be a second word of it.
 _TOKEN: Final = re.compile(r"[!-~]{1,4096}")
@@ -101,6 +102,14 @@ class Tls:
     # This client's own certificate chain (PEM), and its key where that is in another file.
     certificate: Path | None = None
     key: Path | None = field(default=None, repr=False)
+
+    @classmethod
+    def of_environment(cls) -> "Tls":
+        """What CELLHOUSE_CA, CELLHOUSE_CERTIFICATE and CELLHOUSE_KEY name."""
+        ca, certificate, key = (os.environ.get(name) for name in TLS_VARIABLES)
+        return cls(
+            Path(ca) if ca else None, Path(certificate) if certificate else None, Path(key) if key else None
+        )
 
     def context(self) -> ssl.SSLContext:
         """INVALID_ARGUMENT where a file can't be used."""

@@ -103,7 +103,7 @@ def options_of(
     """What was given, and the defaults for what was not."""
     return ClientOptions(
         token,
-        tls or Tls(),
+        tls or Tls.of_environment(),
         timeouts or Timeouts(),
         retry or RetryPolicy(),
         limits or ClientLimits(),
