@@ -40,8 +40,10 @@ NATIVE_PRELUDE: Final = """
 import json, os, select, socket, struct
 link = get_ipython().sink.link
 OWN, EARLIER, SIBLING = get_ipython().kernel.get_parent()["header"]["msg_id"], {earlier!r}, {sibling!r}
-LAST = 2**64 - 1
+LAST, COUNT = 2**64 - 1, [link._frames]
 def frame(msg_type, content, parent=OWN, channel="iopub", epoch=0, **header):
+    COUNT[0] += 1  # the number that the kernel's own next one would have
+    header.setdefault("number", COUNT[0])
     head = json.dumps(dict(header, type=msg_type, channel=channel, parent=parent, epoch=epoch)).encode()
     body = content if type(content) is bytes else json.dumps(content).encode()
     return struct.pack(">IIQ", len(head), len(body), 0) + head + body
@@ -125,6 +127,7 @@ _BOTH: Final = (
         "reply-before-an-exception",
         "put(reply() + status('idle')); the_next_one_waits(); raise ValueError('FORGED')",
         "reply(); status('idle'); raise ValueError('FORGED')",
+        seen="",
         quick=True,
     ),
     _both(

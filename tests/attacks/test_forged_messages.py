@@ -131,10 +131,17 @@ async def lie(scene: Scene, forgery: Forgery) -> None:
         own = await ended(first)
         # Handed in at once, as whoever believed the lie would do it.
         following = await ended(await forger.start(NEXT))
+        if is_taken_over(following):
+            # The frame too many was noticed with the first genuine one behind it: this one is lost, and not lied about.
+            assert not is_taken_over(own)
+            assert "FORGED" not in repr(following)
+            assert "FORGED" not in repr(await events(house, following))
+            following = await ended(await forger.start(NEXT))
         woven = await ended(await forger.start(WOVEN))
 
-        assert own.outcome in forgery.outcomes, (own.execution_error, own.outcome_info)
-        if forgery.reason:
+        noticed = is_taken_over(own)
+        assert noticed or own.outcome in forgery.outcomes, (own.execution_error, own.outcome_info)
+        if forgery.reason and not noticed:
             assert own.outcome_info is not None
             assert own.outcome_info.reason == forgery.reason
         for told, stdout, value in ((following, "next\n", "2"), (woven, None, "")):
@@ -159,6 +166,16 @@ async def lie(scene: Scene, forgery: Forgery) -> None:
         await until_seen(house, forgery, own, earlier, forger.session)
     finally:
         await house.delete_session(forger.session)
+
+
+def is_taken_over(result: ExecuteCodeResult) -> bool:
+    """Whether it ended because frames came that the kernel did not count: its code writes where only the kernel may."""
+    return (
+        result.outcome is Outcome.KERNEL_DIED
+        and result.outcome_info is not None
+        and result.outcome_info.reason == "KERNEL_LOST"
+        and "taken it over" in (result.execution_error.value if result.execution_error else "")
+    )
 
 
 def in_order(found: list[Event]) -> bool:

@@ -91,6 +91,8 @@ class FakeKernel:
     def interrupting(self) -> bool:
         return False
 
+    distrusted = ""
+
     def kill(self) -> None:
         self.kills += 1
         if self.ends_when_killed:

@@ -60,7 +60,7 @@ class Peer:
         **header: Any,
     ) -> bytes:
         self.frames += 1
-        header = {"type": msg_type, "channel": channel, "epoch": self.epoch, **header}
+        header = {"type": msg_type, "channel": channel, "epoch": self.epoch, "number": self.frames, **header}
         if buffers:
             header["buffers"] = [len(part) for part in buffers]
         body = content if isinstance(content, bytes) else dump(content)

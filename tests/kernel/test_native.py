@@ -308,7 +308,7 @@ async def test_descriptors_that_a_kernel_sends_never_arrive(natives: Natives) ->
     before = len(os.listdir("/proc/self/fd"))
     items = await run(
         kernel,
-        "for _ in range(50): socket.send_fds(peer.socket, [peer.frame('x', {}, parent=parent)], [0] * 200)",
+        "for _ in range(50): socket.send_fds(peer.socket, [peer.frame('x', {}, parent=parent, epoch=0)], [0] * 200)",
     )
     assert inside(items) == ["x"] * 50
     assert len(os.listdir("/proc/self/fd")) == before

@@ -102,6 +102,8 @@ class FakeKernel:
     def interrupting(self) -> bool:
         return False
 
+    distrusted = ""
+
     async def close(self) -> None:
         self.closed = True
         self._dead = True

@@ -123,6 +123,10 @@ class Kernel(Protocol):
     def interrupting(self) -> bool:
         """Whether an interrupt that was sent as a message has not been answered: it may still hit what runs."""
 
+    @property
+    def distrusted(self) -> str:
+        """Why it must have no further execution; empty where it may."""
+
     def kill(self) -> None:
         """End the process at once; `Died` follows within 0.2 s."""
 

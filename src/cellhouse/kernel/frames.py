@@ -39,6 +39,7 @@ class Frame:
     msg_type: str
     parent: str
     epoch: int
+    number: int
     forked: bool
     metadata: Mapping[str, Any]
     lengths: Sequence[int]
@@ -177,11 +178,13 @@ def _frame(raw: bytes, buffers_bytes: int) -> Frame:
         header = parse_object(raw)
     except BadJson as error:
         raise FrameError(f"a frame's header that is {error}") from None
-    channel, epoch = header.get("channel"), header.get("epoch", 0)
+    channel, epoch, number = header.get("channel"), header.get("epoch", 0), header.get("number", 0)
     if channel not in _CHANNELS:
         raise FrameError(f"a frame on no channel of {', '.join(_CHANNELS)}")
     if type(epoch) is not int or not 0 <= epoch < 1 << 64:
         raise FrameError("a frame whose epoch is no unsigned 64-bit integer")
+    if type(number) is not int or not 0 <= number < 1 << 64:
+        raise FrameError("a frame whose number is no unsigned 64-bit integer")
     metadata = header.get("metadata") or {}
     if not isinstance(metadata, dict):
         raise FrameError("a frame whose metadata is no object")
@@ -193,6 +196,7 @@ def _frame(raw: bytes, buffers_bytes: int) -> Frame:
         msg_type=_name("type", header.get("type")),
         parent=_name("parent", header.get("parent", "")),
         epoch=epoch,
+        number=number,
         forked=header.get("forked") is True,
         metadata=metadata,
         lengths=lengths,

@@ -89,6 +89,18 @@ class Lane:
         self.tail = data[end:]
         return ordering
 
+    def drop_last_marks(self, count: int) -> None:
+        """Of the marks of order that wait, forget so many of the last; the text stays."""
+        kept: deque[bytes | Mark] = deque()
+        while count:
+            item = self.items.pop()
+            if isinstance(item, tuple) and item[0]:
+                self.held -= _size(item)
+                count -= 1
+            else:
+                kept.appendleft(item)
+        self.items += kept
+
     def end(self) -> None:
         """Nothing more comes, so that the beginning of a mark is none."""
         self.ended = True

@@ -71,7 +71,10 @@ class NativeKernel(KernelLife):
         self._writer = writer
         self._nonce = secrets.token_bytes(NONCE_BYTES)
         self._weave: Weave[Pipe, Frame] = Weave(
-            self._nonce, on_text=self._text, on_frame=self._frame, on_disorder=self._disorder
+            self._nonce,
+            on_text=self._text,
+            on_frame=self._frame,
+            on_disorder=self._disorder,
         )
         self._decoder = FrameDecoder(self._came)
         self._socket: socket.socket | None = None
@@ -84,6 +87,8 @@ class NativeKernel(KernelLife):
         self._progress = 0
         self._running = ""
         self._asked = ""
+        self._frames = 0
+        self._taken_over = self._looked = False
         self._outbox: Outbox | None = None
         self._printed: PrintedMemory | None = None
 
@@ -237,6 +242,7 @@ class NativeKernel(KernelLife):
             # Whatever was written to stdout before these bytes stands there by now, and not before they were read.
             self._read_pipe(pipe.pair.stdout)
         self._weave.text(pipe, data, self._loop.time())
+        self._look_who_runs()
         return len(data)
 
     def _socket_readable(self) -> None:
@@ -270,6 +276,12 @@ class NativeKernel(KernelLife):
                 self._read_pipe(pipe)
 
     def _came(self, frame: Frame) -> None:
+        if self._taken_over:
+            return
+        self._frames += 1
+        if frame.number != self._frames:
+            self._forged()  # the kernel counts what it sends
+            return
         if self._weave.disordered and not self._held:
             self._read_marks()  # what was printed before must not come after the end of its execution
         self._weave.frame(frame, frame.epoch, frame.size, self._loop.time())
@@ -290,15 +302,39 @@ class NativeKernel(KernelLife):
 
     def _text(self, pipe: Pipe, data: bytes) -> None:
         """Text whose turn it is."""
-        running = self._running
-        if self._weave.given_up and not running:
-            running = self._asked  # what it prints may come before the word that it runs
-        owner = pipe.pair.owner(running)
+        owner = pipe.pair.owner(self._running)
         self._inbox.put(RawText(NAMES[pipe.stream], data, owner, True), len(data))
 
-    def _disorder(self) -> None:
-        text = "text and messages of the kernel did not fit together: from here on their order may be wrong"
+    def _disorder(self, marks: bool) -> None:
+        """A kernel whose stream did not fit together once has no further execution (`distrusted`)."""
+        text = (
+            "text and messages of the kernel did not fit together: from here on their order may be wrong, and the session "
+            "gets a fresh kernel after this execution"
+        )
         self._inbox.put(Trouble("OUTPUT_DISORDERED", text), 0)
+        while marks and self._read_socket():
+            continue  # what was sent before that mark was written stands there, and goes first
+
+    def _look_who_runs(self) -> None:
+        """After order was given up. Where an execution was sent and is not known to run, nobody can tell who prints."""
+        if self._weave.given_up and not self._looked:
+            self._looked = True
+            if self._asked and not self._running:
+                self._forged()
+
+    def _forged(self) -> None:
+        if not self._taken_over:
+            self._taken_over = True
+            text = (
+                "what came from the kernel's process was not all the kernel's own: its code has taken it over"
+            )
+            self._inbox.put(Trouble("KERNEL_LOST", text, fatal=True), 0)
+
+    @property
+    def distrusted(self) -> str:
+        if self._weave.given_up or self._taken_over:
+            return "text and messages of the last one did not fit together"
+        return ""
 
     def _stream_ended(self, error: FrameError | None) -> None:
         # It stays open: a kernel that found it closed would end by itself, and be taken for one that wanted to.
@@ -376,6 +412,7 @@ class NativeKernel(KernelLife):
             # The loop itself may have been held up: what stands there by now is looked at first.
             self.drain()
             self._weave.expire(self._loop.time())
+            self._look_who_runs()
         self._read_what_may_be_read()
 
     # the end

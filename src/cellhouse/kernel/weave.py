@@ -1,10 +1,9 @@
 """Text of two pipes and frames of a socket, woven into the order in which the kernel made them. No I/O, no clock.
 
 The kernel writes the same mark into both pipes before a frame that has a place among the text (marks.py). Executed code
-can forge marks and frames. So what waits is bounded in bytes and in time, and a mark or a frame that is not in its turn
-is noticed as soon as it comes: order is given up then, and nothing waits for anything from then on. The genuine mark
-behind a forged one is out of turn at the latest, and it comes before the end of the execution that forged: what the next one
-prints is not held up.
+can forge marks. So what waits is bounded in bytes and in time, and a mark that is not in its turn is noticed as soon as it
+comes: order is given up then, and nothing waits for anything from then on. The genuine mark behind a forged one is out of
+turn at the latest, and it comes before the end of the execution that forged.
 """
 
 from collections import deque
@@ -13,7 +12,10 @@ from typing import Generic, TypeVar
 
 from cellhouse.kernel.marks import NONCE_BYTES, PIECE_BYTES, PREFIX, Lane, Mark
 
-STALL_SECONDS = 1.0
+STALL_SECONDS = 5.0
+"""A kernel that is held up between its two marks for so long has been tampered with, or as good as."""
+TAIL_SECONDS = 1.0
+"""What may be the beginning of a mark is text after so long."""
 FRAMES_BYTES = 1 << 20
 """Frames that wait for marks; one frame alone may be larger."""
 EVER = 1 << 65
@@ -27,8 +29,8 @@ FrameT = TypeVar("FrameT")
 class Weave(Generic[LaneT, FrameT]):
     """Takes text and frames as they are read, in `now` seconds of any clock, and hands them on in order.
 
-    `on_text(lane, data)` gets the text without the marks, `on_frame(frame)` the frames, `on_disorder()` is called once if
-    the order had to be given up.
+    `on_text(lane, data)` gets the text without the marks, `on_frame(frame)` the frames. `on_disorder(marks)` is called once,
+    before the order is given up, with whether that is for a mark that is not the kernel's (and not for time that passed).
     """
 
     def __init__(
@@ -37,7 +39,7 @@ class Weave(Generic[LaneT, FrameT]):
         *,
         on_text: Callable[[LaneT, bytes], None],
         on_frame: Callable[[FrameT], None],
-        on_disorder: Callable[[], None],
+        on_disorder: Callable[[bool], None],
     ) -> None:
         if len(nonce) != NONCE_BYTES:
             raise ValueError(f"a nonce of {len(nonce)} bytes; it has {NONCE_BYTES}")
@@ -83,10 +85,12 @@ class Weave(Generic[LaneT, FrameT]):
 
     def text(self, lane: LaneT, data: bytes, now: float) -> None:
         marks = lane.bring(data, self._mark)
-        if marks and not lane.loose and not all(self._in_turn(lane, mark) for mark in marks):
-            # Text that a forged mark keeps was printed before the frames that wait, whatever the mark says.
-            self._loosen()
-            self._give_up(now)
+        if marks and not lane.loose:
+            for place, mark in enumerate(marks):
+                if not self._in_turn(lane, mark):
+                    lane.drop_last_marks(len(marks) - place)
+                    self._give_up(now, marks=True)
+                    break
         self._advance(now)
 
     def end(self, lane: LaneT, now: float) -> None:
@@ -98,7 +102,7 @@ class Weave(Generic[LaneT, FrameT]):
         self._frames.append((frame, epoch, size))
         self._frames_held += size + PIECE_BYTES
         if len(self._frames) == 1 and (self.disordered or epoch <= min(self._reach())):
-            self._hand_on_frame(now)
+            self._hand_on_frame()
             if not any(lane.items for lane in self._lanes):
                 return
         self._advance(now)
@@ -123,10 +127,10 @@ class Weave(Generic[LaneT, FrameT]):
         """When `expire` must be called, if nothing else happens; None where nothing waits, or its sources are held."""
         if self._held_at is not None:
             return None
-        times = [lane.since for lane in self._lanes if lane.since is not None]
+        times = [lane.since + _patience(lane) for lane in self._lanes if lane.since is not None]
         if self._frames_since is not None:
-            times.append(self._frames_since)
-        return min(times) + STALL_SECONDS if times else None
+            times.append(self._frames_since + STALL_SECONDS)
+        return min(times) if times else None
 
     # time
 
@@ -155,19 +159,18 @@ class Weave(Generic[LaneT, FrameT]):
             self._frames_since = now
 
     def expire(self, now: float) -> None:
-        """Let through what has waited for `STALL_SECONDS`."""
+        """Let through what has waited for `STALL_SECONDS`, or `TAIL_SECONDS`."""
         if self._held_at is not None:
             return
-        late = now - STALL_SECONDS
-        stalled = self._frames_since is not None and self._frames_since <= late
+        stalled = self._frames_since is not None and self._frames_since + STALL_SECONDS <= now
         for lane in self._lanes:
-            if lane.since is not None and lane.since <= late:
+            if lane.since is not None and lane.since + _patience(lane) <= now:
                 if lane.barrier is None:
                     lane.let_go()
                 else:
                     stalled = True
         if stalled:
-            self._give_up(now)
+            self._give_up(now, marks=False)
         self._advance(now)
 
     def finish(self) -> None:
@@ -216,7 +219,7 @@ class Weave(Generic[LaneT, FrameT]):
             reach = self._reach()
             lowest = min(reach)
             while self._frames and (self.disordered or self._frames[0][1] <= lowest):
-                self._hand_on_frame(now)
+                self._hand_on_frame()
                 moved = True
             for lane in self._lanes:
                 if (mark := lane.barrier) and self._handed >= mark[1] and reach[1 - lane.stream] >= mark[0]:
@@ -242,26 +245,21 @@ class Weave(Generic[LaneT, FrameT]):
         lane.take()
         lane.since = None
 
-    def _hand_on_frame(self, now: float) -> None:
+    def _hand_on_frame(self) -> None:
         frame, epoch, size = self._frames.popleft()
         self._frames_held -= size + PIECE_BYTES
         self._frames_since = None
         self._handed += 1
         self._last_epoch = max(self._last_epoch, epoch)
         self._on_frame(frame)
-        if self._handed > self._counts.get(epoch, self._handed):
-            self._give_up(now)  # there are more frames than the kernel says
 
-    def _give_up(self, now: float) -> None:
+    def _give_up(self, now: float, *, marks: bool) -> None:
         if self.given_up:
             return
         self.given_up = True
-        self._on_disorder()
+        self._on_disorder(marks)
         self._force(now)
         self.disordered = True
-        self._loosen()
-
-    def _loosen(self) -> None:
         for lane in self._lanes:
             lane.loose = True
 
@@ -274,7 +272,7 @@ class Weave(Generic[LaneT, FrameT]):
             if self._frames and (
                 lane is None or lane.barrier is None or self._frames[0][1] <= lane.barrier[0]
             ):
-                self._hand_on_frame(now)
+                self._hand_on_frame()
             elif lane is not None:
                 self._pass(lane)
             else:
@@ -292,3 +290,7 @@ class Weave(Generic[LaneT, FrameT]):
             self._frames_since = None
         elif self._frames_since is None:
             self._frames_since = now
+
+
+def _patience(lane: Lane) -> float:
+    return TAIL_SECONDS if lane.barrier is None else STALL_SECONDS

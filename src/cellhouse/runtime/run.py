@@ -146,6 +146,8 @@ class Run:
         if execution.request.environment and not verdict.kernel_lost:
             verdict = await self._restore_variables(verdict)
         artifacts = await self._made_files(before)
+        if self._kernel.distrusted and not verdict.kernel_lost:
+            verdict = replace(verdict, session_state=SessionState.RESET, kernel_lost=True)
         self._on_verdict(verdict)
         execution.freeze(verdict, artifacts=artifacts, usage=usage)
         return verdict

@@ -276,7 +276,7 @@ class Session:
                 execution.seal()
             self.execution_count = execution.execution_count or self.execution_count
             if verdict.kernel_lost:
-                await self._lose_kernel(because(verdict))
+                await self._lose_kernel(kernel.distrusted or because(verdict))
         except Exception as error:
             # One execution whose end could not be written must not take the session with it.
             if execution.stage is not Stage.FINISHED:
@@ -293,6 +293,8 @@ class Session:
         """The live kernel, started where there is none; None where it could not be had and the end is written."""
         if self._kernel is not None:
             await self._catch_up(self._kernel)
+        if self._kernel is not None and self._kernel.distrusted:
+            await self._lose_kernel(self._kernel.distrusted)
         if self._kernel is not None:
             return self._kernel
         if self._ended_meanwhile(execution):

@@ -117,6 +117,7 @@ class Link:
                 for _ in range(count):
                     header, body, buffers, ordered = self._queued.popleft()
                     header["epoch"] = self._epoch if ordered and self._mark else 0
+                    header["number"] = self._frames + 1
                     self._unsent.extend(frame(header, body, buffers))
                     self._frames += 1
                 self._drain()
