@@ -197,7 +197,7 @@ async def test_a_service_that_is_not_there_is_told_soon(run: Commands) -> None:
     assert "no connection" in ended.err
 
 
-async def test_show_reads_a_state_directory_where_no_service_is_named(
+async def test_show_and_logs_read_a_state_directory_where_no_service_is_named(
     run: Commands, door: Door, tmp_path: Path
 ) -> None:
     await door.run("print a", executionId="one")
@@ -206,6 +206,9 @@ async def test_show_reads_a_state_directory_where_no_service_is_named(
     await door.service.close()
     ended = await run("show", "--url", "", "--json", "--state-dir", str(tmp_path / "state"), "here/main/one")
     assert ended.json["stdout"] == "a\n"
+    for name in ("here/main", "here/main/one"):
+        ended = await run("logs", "--url", "", "--state-dir", str(tmp_path / "state"), name)
+        assert (ended.status, ended.out) == (0, "a\n")
     ended = await run("show", "--url", "", "--state-dir", str(tmp_path / "none"), "here/main/one")
     assert (ended.status, ended.out) == (2, "")
     assert not (tmp_path / "none").exists()

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from cellhouse.cli.service import OK, Url, print_json, read_name, with_service
+from cellhouse.cli.record import StateDir, recorded_in
+from cellhouse.cli.service import OK, Url, exit_with, print_json, read_name, with_service
 from cellhouse.cli.show import Show
+from cellhouse.house import House
 from cellhouse.model import (
     Event,
     ExecutionName,
@@ -38,10 +40,11 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Go on while it runs; for a session, until it is deleted.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print events, one JSON document a line.")] = False,
+    state_dir: StateDir = None,
 ) -> None:
     """Print what was printed: stdout and stderr each to its own, outputs and errors in a line of their own.
 
-    Leaving (Ctrl-C) interrupts nothing. Without -f, of what still runs, the text so far; with --json its events to the end.
+    Without --url they are read from a state directory, as `cellhouse show` does it. Leaving (Ctrl-C) interrupts nothing. Without -f, of what still runs, the text so far; with --json its events to the end.
     """
 
     async def work(client: "AsyncClient") -> int:
@@ -52,11 +55,29 @@ def logs(
             await shower.show(client, str(target), result.state, follow=follow)
             return OK
         async for each in _executions(client, str(target), follow=follow):
-            shower.head(each)
+            shower.head(each.execution, each.create_time)
             await shower.show(client, each.execution, each.state, follow=follow)
         return OK
 
-    with_service("logs", url, work)
+    async def local() -> int:
+        target = read_name(name, SessionName, ExecutionName)
+        shower = _Shower(json)
+        async with House(recorded_in(state_dir)) as house:
+            if isinstance(target, ExecutionName):
+                await shower.follow(house, str(target))
+                return OK
+            token = ""
+            while True:
+                page = house.list_executions(str(target), page_token=token)
+                for entry in page.entries:
+                    shower.head(entry.name, entry.created)
+                    await shower.follow(house, entry.name)
+                if not (token := page.next_page_token):
+                    return OK
+
+    if url and state_dir is None:
+        with_service("logs", url, work)
+    exit_with("logs", local)
 
 
 async def _executions(
@@ -87,16 +108,20 @@ class _Shower:
     def __init__(self, json: bool) -> None:
         self._show = None if json else Show()
 
-    def head(self, execution: ExecutionSummary) -> None:
+    def head(self, name: str, created: str) -> None:
         if self._show is not None:
-            self._show.remark(f"{execution.execution} ({execution.create_time})", "bold")
+            self._show.remark(f"{name} ({created})", "bold")
 
     async def show(self, client: "AsyncClient", name: str, state: ExecutionState, *, follow: bool) -> None:
         if self._show is not None and state is not ExecutionState.FINISHED and not follow:
             await self._texts(client, name)
             self._show.remark(f"{name}: {state}; -f goes on", "dim")
             return
-        async for event in client.events(name, tails=self._show is not None):
+        await self.follow(client, name)
+
+    async def follow(self, source: "AsyncClient | House", name: str) -> None:
+        """Every event up to the end."""
+        async for event in source.events(name, tails=self._show is not None):
             self._one(event)
 
     def _one(self, event: Event | TailFrame) -> None:

@@ -15,6 +15,15 @@ from cellhouse.runtime.state import state_root
 if TYPE_CHECKING:
     from cellhouse.client import AsyncClient  # httpx is slow to load, and not for who only runs some code
 
+StateDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--state-dir",
+        metavar="DIR",
+        help="Without --url: the state directory of a house that is not running.",
+    ),
+]
+
 
 def show(
     name: Annotated[str, typer.Argument(metavar="RUNTIME/SESSION/EXECUTION")],
@@ -40,16 +49,20 @@ def show(
         with_service("show", url, remote)
 
     async def local() -> int:
-        directory = state_dir or state_root()
-        if not (directory / "journal").is_dir():
-            raise InvalidArgument.of_field(
-                "--state-dir",
-                f"{directory} holds no records; name a state directory, or a service with --url",
-            )
-        async with House(directory) as house:
+        async with House(recorded_in(state_dir)) as house:
             return _shown(await house.get_execution(_name(name)), json)
 
     exit_with("show", local)
+
+
+def recorded_in(state_dir: Path | None) -> Path:
+    """The state directory to read records from. INVALID_ARGUMENT where there are none."""
+    directory = state_dir or state_root()
+    if not (directory / "journal").is_dir():
+        raise InvalidArgument.of_field(
+            "--state-dir", f"{directory} holds no records; name a state directory, or a service with --url"
+        )
+    return directory
 
 
 def _name(text: str) -> str:
