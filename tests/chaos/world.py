@@ -12,12 +12,15 @@ from typing import Any
 
 import httpx
 
+from cellhouse.keepers import KeptHouse
 from cellhouse.keepers.place import Place, holder, places
 from cellhouse.model import SystemClock
+from cellhouse.runtime import Settings
 from cellhouse.runtime.store import RuntimeStore
 from tests.chaos.caller import Call
 from tests.chaos.schedule import RUNTIMES, Step, code
 from tests.house.killing import living
+from tests.keepers.support import ended
 
 SCRIPT = Path(__file__).with_name("served.py")
 SECONDS = 120.0
@@ -47,7 +50,10 @@ class World:
         transport = httpx.AsyncHTTPTransport(uds=str(self.uds), limits=httpx.Limits(max_connections=None))
         async with httpx.AsyncClient(transport=transport, base_url="http://here", timeout=SECONDS) as made:
             self._http = made
-            yield made
+            try:
+                yield made
+            finally:
+                await self._stop_calls()
 
     # The service
 
@@ -206,12 +212,14 @@ class World:
         for place in places(self.state):
             self.remember(place.runtime)
 
-    async def close(self) -> None:
-        """Whatever has gone wrong: nothing of it goes on."""
+    async def _stop_calls(self) -> None:
         for task in self.tasks:
             task.cancel()
         if self.tasks:
             await asyncio.wait(self.tasks)
+
+    async def close(self) -> None:
+        """Whatever has gone wrong: nothing of it goes on."""
         if self.process is not None and self.process.returncode is None:
             self.process.kill()
             await self.process.communicate()
@@ -220,3 +228,7 @@ class World:
             if pid is not None and place.is_held():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+                await ended(pid)
+        if not all(place.is_over for place in places(self.state)):
+            async with KeptHouse(Settings(state_dir=self.state)):
+                pass  # the next one puts it in order

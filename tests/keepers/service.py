@@ -1,7 +1,7 @@
 """A process with a KeptHouse in it, to be killed: `python service.py STATE ENVIRONMENTS`.
 
 It answers lines of JSON: `{"run": code, "session": …, "id": …}` hands code in, `{"make": runtime}` makes a runtime,
-`{"leave": true}` lets go of all and ends.
+`{"printed": execution, "text": …}` waits until it has printed that, `{"leave": true}` lets go of all and ends.
 """
 
 import asyncio
@@ -29,8 +29,20 @@ async def main(state: Path, environments: Path) -> None:
                     code=asked["run"], session=asked["session"], execution_id=asked["id"]
                 )
                 say({"name": str((await house.execute(request)).name)})
+            elif "printed" in asked:
+                await printed(house, asked["printed"], asked["text"])
+                say({})
             else:
                 say({"left": await house.leave()})
+                return
+
+
+async def printed(house: KeptHouse, name: str, text: str) -> None:
+    seen = ""
+    async for event in house.events(name):
+        if event.type == "stream":
+            seen += event.text
+            if text in seen:
                 return
 
 

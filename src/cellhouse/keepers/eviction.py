@@ -61,8 +61,9 @@ class Eviction:
             if self._stop.is_set() or place.runtime in self._router.living | self._router.creating:
                 continue
             if ended < now - retention.age_seconds - retention.tombstone_age_seconds:
-                await self._router.graves.give_up(place.runtime)
-                await asyncio.to_thread(remove_tree, place.directory)
+                async with self._router.graves.reserved(place.runtime):
+                    if place.is_over:
+                        await asyncio.to_thread(remove_tree, place.directory)
                 self._bytes.pop(place.runtime, None)
             elif total > retention.bytes:
                 await self._sweep(place, ALL_BYTES)
@@ -74,13 +75,14 @@ class Eviction:
 
     async def _sweep(self, place: Place, most: int) -> None:
         """Open its house with these limits: what exceeds them goes at once."""
-        await self._router.graves.give_up(place.runtime)
         limits = replace(self._settings.retention, bytes=most)
         house = House(
             settings=replace(self._settings, state_dir=place.directory, retention=limits), clock=self._clock
         )
-        async with house:
-            await house.evict()
+        async with self._router.graves.reserved(place.runtime):
+            if place.is_over and place.runtime not in self._router.living:
+                async with house:
+                    await house.evict()
 
     def _over(self) -> list[tuple[float, Place, int]]:
         """(when it ended, where, bytes of its records)."""

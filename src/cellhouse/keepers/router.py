@@ -10,7 +10,7 @@ from cellhouse.house import House
 from cellhouse.keepers import calls
 from cellhouse.keepers.calls import Method
 from cellhouse.keepers.forking import Template
-from cellhouse.keepers.graves import Graves
+from cellhouse.keepers.graves import Graves, Moved
 from cellhouse.keepers.link import Link, LinkLost
 from cellhouse.keepers.living import GOING_SECONDS, Living, settled
 from cellhouse.keepers.place import Place, places
@@ -121,6 +121,8 @@ class Router:
                 await settled(place)
                 async with self.graves.visit(place):
                     pass
+            except Moved:
+                return  # a new keeper puts it in order
             except (CellhouseError, OSError) as error:
                 # Whoever asks for something in it tries again, and is told the same.
                 _logger.error("what a dead keeper left can't be read", runtime=place.runtime, why=str(error))
@@ -149,8 +151,9 @@ class Router:
         if not living.place.is_over:
             _logger.error("a keeper died; its runtime is lost", runtime=runtime, pid=living.pid)
             try:
-                async with self.graves.visit(living.place):
-                    pass
+                with contextlib.suppress(Moved):
+                    async with self.graves.visit(living.place):
+                        pass
             except (CellhouseError, OSError) as error:
                 _logger.error("what a dead keeper left can't be read", runtime=runtime, why=str(error))
 
@@ -181,16 +184,19 @@ class Router:
 
     async def ask(self, runtime: str, method: Method[R], arguments: Mapping[str, Any]) -> R:
         """Ask the keeper of a runtime, or where it is over what it has left. Raises the errors of the call."""
-        while (living := await self.keeper(runtime)) is not None:
-            try:
-                return method.decode(await living.link.call(method.name, arguments))
-            except LinkLost:
-                await self._buried(runtime, living)
-        place = self.place(runtime)
-        if not place.exists():
-            return await method.run(self.root, arguments)
-        async with self.graves.visit(place) as house:
-            return await method.run(house, arguments)
+        while True:
+            if (living := await self.keeper(runtime)) is not None:
+                try:
+                    return method.decode(await living.link.call(method.name, arguments))
+                except LinkLost:
+                    await self._buried(runtime, living)
+                    continue
+            place = self.place(runtime)
+            if not place.exists():
+                return await method.run(self.root, arguments)
+            with contextlib.suppress(Moved):
+                async with self.graves.visit(place) as house:
+                    return await method.run(house, arguments)
 
     async def upload(self, runtime: str, arguments: Mapping[str, Any], chunks: AsyncIterable[bytes]) -> Any:
         """Send a file. Bytes can't be sent twice: where the keeper dies meanwhile, the runtime is over."""
@@ -210,13 +216,16 @@ class Router:
     async def where(self, name: str, *, late: bool, page_bytes: int) -> Link | Recorded:
         """See `reading.Source`."""
         runtime = ExecutionName.parse(name).runtime
-        if (living := await self.keeper(runtime)) is not None:
-            return living.link
         place = self.place(runtime)
-        if not place.exists():
-            house, let_go = self.root, _nothing
-        else:
-            house, let_go = await self.graves.hold(place)
+        while True:
+            if (living := await self.keeper(runtime)) is not None:
+                return living.link
+            if not place.exists():
+                house, let_go = self.root, _nothing
+                break
+            with contextlib.suppress(Moved):
+                house, let_go = await self.graves.hold(place)
+                break
         return Recorded(
             lambda after: house.follower(name, after=after, late=late, page_bytes=page_bytes), let_go
         )
@@ -236,14 +245,14 @@ class Router:
             )
         created = self.creating[runtime] = asyncio.get_running_loop().create_future()
         try:
-            await self._create(self.place(runtime), spec, request)
+            async with self.graves.reserved(runtime):
+                await self._create(self.place(runtime), spec, request)
         finally:
             del self.creating[runtime]
             created.set_result(None)
 
     async def _create(self, place: Place, spec: RuntimeSpec, request: CreateRequest | None) -> None:
         new = place.make()
-        await self.graves.give_up(place.runtime)
         await settled(place)
         if place.recorded() or self.place_of_root_has(place.runtime):
             raise AlreadyExists(
