@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-KINDS = ["", "HELLO", "CALL", "RESULT", "ERROR", "DATA", "END", "CREDIT", "CANCEL"]
+KINDS = ["", "HELLO", "CALL", "RESULT", "ERROR", "DATA", "END", "CREDIT", "CANCEL", "LATER"]
 HEAD = struct.Struct("!IBI")
 
 

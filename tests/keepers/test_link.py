@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -228,3 +229,28 @@ async def test_who_has_not_greeted_is_answered_nothing() -> None:
         answerer.greeted = False
         with pytest.raises(LinkLost):
             await within(caller.call("a", {}))
+
+
+async def test_what_is_told_later_comes_behind_its_answer_or_is_lost_with_the_connection() -> None:
+    go = asyncio.Event()
+
+    async def answer(asked: Asked) -> Any:
+        asked.later = partial(later, asked.arguments["n"])
+        return {"accepted": asked.arguments["n"]}
+
+    async def later(n: int) -> Any:
+        if n == 1:
+            await go.wait()
+            return {"result": n}
+        await asyncio.Event().wait()
+
+    async with linked(answer) as (caller, answerer):
+        accepted, first = await within(caller.call_with_later("execute", {"n": 1}))
+        _, second = await within(caller.call_with_later("execute", {"n": 2}))
+        assert accepted == {"accepted": 1}
+        assert not first.done()
+        go.set()
+        assert await within(first) == {"result": 1}
+        answerer.abort()
+        with pytest.raises(LinkLost):
+            await within(second)

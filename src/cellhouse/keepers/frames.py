@@ -26,7 +26,8 @@ _REST: Final = _HEAD.size - 4
 
 
 class Kind(IntEnum):
-    """What a frame is. From the caller: CALL, CANCEL. From who answers: RESULT or ERROR, once, and last."""
+    """What a frame is. From the caller: CALL, CANCEL. From who answers: RESULT or ERROR, once; behind a RESULT that was asked
+    to have one, LATER, once."""
 
     HELLO = 1
     CALL = 2
@@ -36,6 +37,7 @@ class Kind(IntEnum):
     END = 6
     CREDIT = 7
     CANCEL = 8
+    LATER = 9
 
 
 class ProtocolError(Exception):

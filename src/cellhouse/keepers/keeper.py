@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -14,7 +15,7 @@ import pydantic_core
 
 from cellhouse import __version__
 from cellhouse.house import House
-from cellhouse.keepers.calls import CLOSE, METHODS, encode_page
+from cellhouse.keepers.calls import CLOSE, METHODS, Accepted, encode_page
 from cellhouse.keepers.frames import OLDEST, PROTOCOL
 from cellhouse.keepers.link import WINDOW, Asked, Link
 from cellhouse.keepers.place import Place, holder
@@ -26,6 +27,8 @@ _logger = logger()
 PR_SET_NAME: Final = 15
 M_ARENA_MAX: Final = -8
 NAME: Final = b"cellhouse-keep"
+AHEAD_CHARS: Final = 16_384
+AHEAD_OUTPUTS: Final = 20
 GREETING_SECONDS: Final = 10.0
 """Who connects says who it is within so long."""
 ALONE_SECONDS: Final = 30.0
@@ -144,7 +147,10 @@ class Keeper:
             asked.breakable = method.breakable
             if asked.method == "createRuntime":
                 self._created = True
-            return method.encode(await method.run(self._house, asked.arguments))
+            answer = await method.run(self._house, asked.arguments)
+            if isinstance(answer, Accepted) and asked.arguments.get("later"):
+                asked.later = partial(self._small_result, answer.name)
+            return method.encode(answer)
         match asked.method:
             case "events":
                 return await self._events(asked)
@@ -158,6 +164,14 @@ class Keeper:
             f"this keeper ({__version__}) knows no {asked.method[:80]!a}; it is of an earlier version",
             reason=CallReason.TRY_AGAIN,
         )
+
+    async def _small_result(self, name: str) -> dict[str, Any]:
+        """The result, sent ahead to who will most likely ask for it; nothing where it is long and may not be wanted."""
+        result = await self._house.result(name)
+        chars = len(result.stdout) + len(result.stderr) + len(result.result)
+        if chars > AHEAD_CHARS or len(result.rich_outputs) > AHEAD_OUTPUTS:
+            return {}
+        return result.to_wire()
 
     async def _events(self, asked: Asked) -> dict[str, Any]:
         a = asked.arguments

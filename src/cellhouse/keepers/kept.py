@@ -321,11 +321,9 @@ class KeptHouse:
                 reason=CallReason.QUOTA_EXCEEDED,
                 limit="max_executions",
             )
-        accepted = await self._router.ask(runtime, calls.EXECUTE, arguments)
-        if (living := self._router.living.get(runtime)) is not None:
-            living.unfinished = accepted.unfinished
+        accepted, later = await self._router.execute(runtime, arguments)
         return ExecutionHandle(
-            self._reader,
+            KeptReader(self._router, later),
             ExecutionName.parse(accepted.name),
             attached=accepted.attached,
             wait_timeout=wait_timeout,

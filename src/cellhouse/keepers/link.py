@@ -117,6 +117,8 @@ class Asked:
         self.task: asyncio.Task[None] | None = None
         self.breakable = True
         """Whether the work ends with its caller; what changes something is seen through."""
+        self.later: Callable[[], Awaitable[Any]] | None = None
+        """What is to be told behind the answer, unasked, when it is known."""
 
 
 Answer = Callable[[Asked], Awaitable[Any]]
@@ -140,6 +142,8 @@ class Link(asyncio.Protocol):
         self._streams: dict[int, Incoming] = {}
         self._uploads: dict[int, Outgoing] = {}
         self._asked: dict[int, Asked] = {}
+        self._later: dict[int, asyncio.Future[Any]] = {}
+        self._telling: set[asyncio.Task[None]] = set()
         self._writable = asyncio.Event()
         self._writable.set()
         loop = asyncio.get_running_loop()
@@ -181,8 +185,14 @@ class Link(asyncio.Protocol):
             stream.end(LinkLost())
         for upload in self._uploads.values():
             upload.grant(1 << 62)
+        for later in self._later.values():
+            if not later.done():
+                later.set_exception(LinkLost())
         for asked in self._asked.values():
             self._break_off(asked)
+        for telling in self._telling:
+            telling.cancel()
+        self._later.clear()
         self._results.clear()
         self._streams.clear()
         self._uploads.clear()
@@ -237,6 +247,21 @@ class Link(asyncio.Protocol):
         number, result = self._begin(method, arguments)
         try:
             return await result
+        finally:
+            self._forget(number, result)
+
+    async def call_with_later(
+        self, method: str, arguments: Mapping[str, Any]
+    ) -> tuple[Any, asyncio.Future[Any]]:
+        """The answer, and what is told behind it some day. That raises LinkLost where it can't come any more."""
+        number, result = self._begin(method, arguments)
+        later = self._later[number] = asyncio.get_running_loop().create_future()
+        later.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody has to ask for it
+        try:
+            return await result, later
+        except BaseException:
+            self._later.pop(number, None)
+            raise
         finally:
             self._forget(number, result)
 
@@ -336,6 +361,9 @@ class Link(asyncio.Protocol):
             case Kind.CANCEL:
                 if (asked := self._asked.get(call)) is not None:
                     self._break_off(asked)
+            case Kind.LATER:
+                if (later := self._later.pop(call, None)) is not None and not later.done():
+                    later.set_result(decode_json(body))
             case Kind.HELLO:
                 told = decode_json(body)
                 if not isinstance(told, dict) or self.hello.done():
@@ -383,6 +411,10 @@ class Link(asyncio.Protocol):
             assert self._answer is not None
             result = await self._answer(asked)
             self._reply(Kind.RESULT, call, encode_json(result))
+            if asked.later is not None and len(self._telling) < MAX_CALLS:
+                telling = asyncio.get_running_loop().create_task(self._tell_later(call, asked.later))
+                self._telling.add(telling)
+                telling.add_done_callback(self._telling.discard)
         except CellhouseError as error:
             self._tell(call, error)
         except LinkLost:
@@ -395,6 +427,13 @@ class Link(asyncio.Protocol):
             self._tell(call, told)
         finally:
             self._asked.pop(call, None)
+
+    async def _tell_later(self, call: int, later: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            found = await later()
+        except CellhouseError:
+            found = {}  # whoever wants to know asks, and is told why not
+        self._reply(Kind.LATER, call, encode_json(found))
 
     def _tell(self, call: int, error: CellhouseError) -> None:
         self._reply(Kind.ERROR, call, encode_json(error.to_wire()))

@@ -1,8 +1,12 @@
 """What a handle asks of an execution that a keeper has, or had."""
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 from cellhouse.keepers import calls
+from cellhouse.keepers.link import LinkLost
 from cellhouse.keepers.reading import KeptFollower, read_all
 from cellhouse.keepers.router import Router
 from cellhouse.model import Event, ExecuteCodeResult, ExecutionName, TailFrame
@@ -10,10 +14,10 @@ from cellhouse.runtime.following import PAGE_BYTES
 
 
 class KeptReader:
-    """A `runtime.host.ExecutionReader` for all executions of one KeptHouse."""
+    """A `runtime.host.ExecutionReader` for the executions of one KeptHouse; with what comes by itself, for one of them."""
 
-    def __init__(self, router: Router) -> None:
-        self._router = router
+    def __init__(self, router: Router, later: asyncio.Future[Any] | None = None) -> None:
+        self._router, self._later = router, later
 
     def follow(
         self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False
@@ -32,6 +36,11 @@ class KeptReader:
         return await self._router.ask(name.runtime, calls.GET_EXECUTION, {"name": str(name)})
 
     async def wait(self, name: ExecutionName) -> ExecuteCodeResult:
+        if self._later is not None:
+            with contextlib.suppress(LinkLost):
+                if found := await asyncio.shield(self._later):
+                    return calls.RESULT.decode(found)
+            self._later = None
         return await self._router.ask(name.runtime, calls.RESULT, {"name": str(name)})
 
     async def cancel(self, name: ExecutionName) -> None:

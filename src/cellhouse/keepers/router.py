@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from cellhouse.house import House
 from cellhouse.keepers import calls
-from cellhouse.keepers.calls import Method
+from cellhouse.keepers.calls import Accepted, Method
 from cellhouse.keepers.forking import Template
 from cellhouse.keepers.graves import Graves, Moved
 from cellhouse.keepers.link import Link, LinkLost
@@ -197,6 +197,23 @@ class Router:
             with contextlib.suppress(Moved):
                 async with self.graves.visit(place) as house:
                     return await method.run(house, arguments)
+
+    async def execute(
+        self, runtime: str, arguments: Mapping[str, Any]
+    ) -> tuple[Accepted, asyncio.Future[Any] | None]:
+        """The execution, and its result where that is short and comes by itself: it saves the way there and back."""
+        while (living := await self.keeper(runtime)) is not None:
+            try:
+                found, later = await living.link.call_with_later(
+                    calls.EXECUTE.name, {**arguments, "later": True}
+                )
+            except LinkLost:
+                await self._buried(runtime, living)
+            else:
+                accepted = calls.EXECUTE.decode(found)
+                living.unfinished = accepted.unfinished
+                return accepted, later
+        return await self.ask(runtime, calls.EXECUTE, arguments), None
 
     async def upload(self, runtime: str, arguments: Mapping[str, Any], chunks: AsyncIterable[bytes]) -> Any:
         """Send a file. Bytes can't be sent twice: where the keeper dies meanwhile, the runtime is over."""
