@@ -102,7 +102,8 @@ signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)"""
             if int(told.result.result) <= 0:
                 break
         else:
-            assert told.error[0] == "Enough", told.result.stderr
+            # A library in whose middle it comes may make an error of its own of it.
+            assert "Enough" in repr(told.result), told.error
             raised += 1
     assert raised
     assert plain(await native.run("left <= 0")) == (Outcome.OK, "", "", "True")
