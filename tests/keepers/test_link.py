@@ -232,17 +232,15 @@ async def test_who_has_not_greeted_is_answered_nothing() -> None:
 
 
 async def test_what_is_told_later_comes_behind_its_answer_or_is_lost_with_the_connection() -> None:
-    go = asyncio.Event()
+    go, never = asyncio.Event(), asyncio.Event()
 
     async def answer(asked: Asked) -> Any:
         asked.later = partial(later, asked.arguments["n"])
         return {"accepted": asked.arguments["n"]}
 
     async def later(n: int) -> Any:
-        if n == 1:
-            await go.wait()
-            return {"result": n}
-        await asyncio.Event().wait()
+        await (go if n == 1 else never).wait()
+        return {"result": n}
 
     async with linked(answer) as (caller, answerer):
         accepted, first = await within(caller.call_with_later("execute", {"n": 1}))

@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import ctypes
+import logging
 import os
 import signal
 import socket
 import sys
 from functools import partial
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -20,13 +22,15 @@ from cellhouse.keepers.frames import OLDEST, PROTOCOL
 from cellhouse.keepers.link import WINDOW, Asked, Link
 from cellhouse.keepers.place import Place, holder
 from cellhouse.model import CallReason, Unavailable
-from cellhouse.runtime.logs import logger, to_stderr
+from cellhouse.runtime.logs import NAME as LOGGER, logger
 
 _logger = logger()
 
 PR_SET_NAME: Final = 15
 M_ARENA_MAX: Final = -8
 NAME: Final = b"cellhouse-keep"
+LOG_BYTES: Final = 1 << 20
+"""Of a keeper's log; there is one before it, of the same size."""
 AHEAD_CHARS: Final = 16_384
 AHEAD_OUTPUTS: Final = 20
 GREETING_SECONDS: Final = 10.0
@@ -225,4 +229,7 @@ def _begin(place: Place) -> None:
         os.dup2(source, number)
     os.close(null)
     os.close(log)
-    to_stderr("warning")
+    handler = RotatingFileHandler(place.log, maxBytes=LOG_BYTES, backupCount=1)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.getLogger(LOGGER).addHandler(handler)
+    logging.getLogger(LOGGER).setLevel(logging.WARNING)

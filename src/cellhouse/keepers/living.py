@@ -20,8 +20,8 @@ _logger = logger()
 GREETING_SECONDS: Final = 20.0
 GOING_SECONDS: Final = 1.0
 """A keeper that has closed its connection is gone within so long; else it is asked whether it is still there."""
-KILL_SECONDS: Final = 30.0
-"""One that neither ends nor answers is killed after so long: its runtime could not be reached by anybody."""
+KILL_SECONDS: Final = 120.0
+"""One that is to end and does not is killed after so long. What it does last, taking a /content of 4 GiB off its disk, fits."""
 
 
 class Living:
