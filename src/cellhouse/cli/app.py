@@ -24,7 +24,7 @@ from cellhouse.cli.serve import serve
 from cellhouse.cli.service import Url
 from cellhouse.cli.token import app as token_app
 from cellhouse.model import CellhouseError, InvalidArgument, NotFound, SessionLimits
-from cellhouse.runtime import logs
+from cellhouse.runtime import json_log, logs
 from cellhouse.sandbox import levels
 
 USAGE, OTHER = 2, 3
@@ -61,17 +61,29 @@ def _root(
         typer.Option(
             metavar="LEVEL",
             envvar="CELLHOUSE_LOG",
-            help="Write our own log to stderr: debug, info, warning or error. Unasked, only serve does: warnings.",
+            help="Write our own log to stderr: debug, info, warning or error. Unasked, only serve does: info.",
         ),
     ] = None,
+    log_content: Annotated[
+        bool,
+        typer.Option(
+            "--log-content",
+            envvar="CELLHOUSE_LOG_CONTENT",
+            help="Let the log of serve have code and the words of exceptions in it, which it withholds.",
+        ),
+    ] = False,
 ) -> None:
-    if log is None and context.invoked_subcommand == "serve":
-        log = "warning"  # a program that runs by itself, and not for one caller
+    serves = context.invoked_subcommand == "serve"  # a program that runs by itself, and not for one caller
+    if log is None and serves:
+        log = "info"
     if log is not None:
         if log not in LOG_LEVELS:
             typer.echo(f"cellhouse: --log {log}: takes {', '.join(LOG_LEVELS)}", err=True)
             raise typer.Exit(USAGE)
-        logs.to_stderr(LOG_LEVELS[log])
+        if serves:
+            json_log.json_to_stderr(LOG_LEVELS[log], content=log_content)
+        else:
+            logs.to_stderr(LOG_LEVELS[log])
     if version:
         from cellhouse import __version__
 

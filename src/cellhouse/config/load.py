@@ -27,7 +27,7 @@ from cellhouse.model import MIB, InvalidArgument
 FILE_BYTES: Final = MIB
 FILE_VARIABLE: Final = f"{ENV_PREFIX}_CONFIG"
 OTHER_VARIABLES: Final = frozenset(
-    f"{ENV_PREFIX}_{name}" for name in ("CONFIG", "LOG", "TOKEN", "URL", "PROBE")
+    f"{ENV_PREFIX}_{name}" for name in ("CONFIG", "LOG", "LOG_CONTENT", "TOKEN", "URL", "PROBE")
 )
 """Ours, and no settings."""
 

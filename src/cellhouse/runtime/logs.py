@@ -1,19 +1,26 @@
 """The service's own log: structured, and through the standard library's `logging`, so that whoever embeds us decides.
 
 As for any library, nothing is printed unless asked for: the logger `cellhouse` has a handler that does nothing, and what
-it is told goes on to the handlers of whoever configures `logging`. `to_stderr` is for a program of ours.
+it is told goes on to the handlers of whoever configures `logging`. `to_stderr` is for a program of ours, and
+`runtime.json_log` for one that runs by itself.
 """
 
 import logging
-from typing import Final, Literal
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any, Final, Literal
 
 import structlog
 
 NAME: Final = "cellhouse"
+FIELDS: Final = "cellhouse_fields"
+"""The attribute of a `logging.LogRecord` of ours that has the fields one by one, `event` among them."""
 
 Level = Literal["debug", "info", "warning", "error"]
 
 logging.getLogger(NAME).addHandler(logging.NullHandler())
+
+_TEXT: Final = structlog.processors.KeyValueRenderer(key_order=["event"])
 
 
 def logger() -> structlog.stdlib.BoundLogger:
@@ -21,13 +28,19 @@ def logger() -> structlog.stdlib.BoundLogger:
     bound: structlog.stdlib.BoundLogger = structlog.wrap_logger(
         logging.getLogger(NAME),
         wrapper_class=structlog.stdlib.BoundLogger,
-        processors=[
-            structlog.stdlib.filter_by_level,
-            structlog.processors.format_exc_info,
-            structlog.processors.KeyValueRenderer(key_order=["event"]),
-        ],
+        processors=[structlog.stdlib.filter_by_level, _hand_on],
     )
     return bound
+
+
+def _hand_on(
+    log: Any, method: str, fields: MutableMapping[str, Any]
+) -> tuple[tuple[str], Mapping[str, Mapping[str, Any]]]:
+    """A line for who knows nothing of us; beside it the fields, and the exception itself, for who does."""
+    if fields.get("exc_info") is True:
+        fields["exc_info"] = sys.exc_info()[1]
+    text = _TEXT(log, method, structlog.processors.format_exc_info(log, method, dict(fields)))
+    return (str(text),), {"extra": {FIELDS: dict(fields)}}
 
 
 def to_stderr(level: Level) -> None:
