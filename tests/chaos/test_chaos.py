@@ -24,7 +24,7 @@ from tests.keepers.support import recorded, settings
 def _seeds() -> list[int]:
     """`CHAOS_SEEDS`: numbers and ranges, as in `3,10-19`."""
     found: list[int] = []
-    for part in os.environ.get("CHAOS_SEEDS", "0-4").split(","):
+    for part in os.environ.get("CHAOS_SEEDS", "0-1").split(","):
         first, _, last = part.partition("-")
         found += range(int(first), int(last or first) + 1)
     return found

@@ -15,6 +15,7 @@ import pytest
 from cellhouse.environments import Environment
 from cellhouse.keepers import KeptHouse, Template
 from cellhouse.keepers.frames import Kind, encode
+from cellhouse.keepers.keeper import Keeper
 from cellhouse.keepers.place import Place, holder
 from cellhouse.model import (
     CallReason,
@@ -265,3 +266,17 @@ async def test_sigterm_ends_a_keeper_in_order(kept: KeptHouse) -> None:
     assert (result.outcome, result.stdout) == (Outcome.RUNTIME_LOST, "go\n")
     await ended(pid)
     assert Place(kept.state_dir, "here").is_over
+
+
+async def test_a_keeper_that_nobody_asked_for_a_runtime_ends_by_itself(
+    template: Template, environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path, "left")
+    place.make()
+    place.tell(settings(tmp_path, environment))
+    listener = place.bind()
+    listener.listen()
+    monkeypatch.setattr("cellhouse.keepers.keeper.ALONE_SECONDS", 0.01)
+    with listener:
+        await within(Keeper(place, listener).run())
+    assert place.is_over

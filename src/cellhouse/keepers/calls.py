@@ -110,6 +110,11 @@ async def _read_text(house: House, a: Arguments) -> TextPage:
     return house.read_text(a["name"], a["which"], offset=a["offset"], limit=a["limit"])
 
 
+async def _kernels(house: House, a: Arguments) -> tuple[int, int]:
+    kernels = house.kernels()
+    return kernels.living, kernels.ahead
+
+
 async def _unfinished(house: House, a: Arguments) -> list[str]:
     return list(house.unfinished)
 
@@ -162,6 +167,7 @@ LATEST_OUTPUT: Final = Method(
 )
 DELETE_FILE: Final = _plain("deleteFile", lambda house, a: house.delete_file(a["name"], a["path"]))
 UNFINISHED: Final = _plain("unfinished", _unfinished)
+KERNELS: Final = Method("kernels", _kernels, list, lambda found: (int(found[0]), int(found[1])))
 DRAIN: Final = _plain(
     "drain", lambda house, a: house.drain(seconds=a["seconds"], grace=a["grace"]), breakable=True
 )
@@ -171,7 +177,7 @@ METHODS: Final[dict[str, Method[Any]]] = {
     for method in (
         CREATE_RUNTIME, GET_RUNTIME, KEEP_ALIVE, DELETE_RUNTIME, CREATE_SESSION, GET_SESSION, LIST_SESSIONS,
         PAGE_SESSIONS, INTERRUPT, RESTART, DELETE_SESSION, SESSION_LOG, EXECUTE, KNOWN, GET_EXECUTION, RESULT, CANCEL,
-        PROVIDE_INPUT, LIST_EXECUTIONS, READ_TEXT, LATEST_OUTPUT, DELETE_FILE, UNFINISHED, DRAIN,
+        PROVIDE_INPUT, LIST_EXECUTIONS, READ_TEXT, LATEST_OUTPUT, DELETE_FILE, UNFINISHED, KERNELS, DRAIN,
     )
 }  # fmt: skip
 

@@ -36,7 +36,7 @@ AHEAD_OUTPUTS: Final = 20
 GREETING_SECONDS: Final = 10.0
 """Who connects says who it is within so long."""
 ALONE_SECONDS: Final = 30.0
-"""A keeper that has no runtime, and that nobody is connected to, ends after so long."""
+"""A keeper that nobody asked for a runtime ends after so long: who had it forked has died in between."""
 
 
 class Keeper:
@@ -80,11 +80,10 @@ class Keeper:
             await asyncio.wait(waiting)
 
     async def _alone(self) -> None:
-        """Until nobody came to have a runtime made here."""
-        while True:
-            await asyncio.sleep(ALONE_SECONDS)
-            if not self._links and not self._created:
-                return
+        """Until it is clear that nobody will ask for a runtime here; for ever where somebody did."""
+        await asyncio.sleep(ALONE_SECONDS)
+        if self._created:
+            await asyncio.get_running_loop().create_future()
 
     async def _settled(self) -> None:
         """What changes something is answered before we go; what only waits is answered by the journal."""

@@ -16,6 +16,7 @@ from cellhouse.keepers.calls import Method
 from cellhouse.keepers.eviction import Eviction
 from cellhouse.keepers.forking import Template
 from cellhouse.keepers.link import LinkLost
+from cellhouse.keepers.living import Living
 from cellhouse.keepers.reader import KeptReader
 from cellhouse.keepers.reading import KeptFollower
 from cellhouse.keepers.router import MADE, Router
@@ -141,7 +142,26 @@ class KeptHouse:
     @answering
     async def census(self) -> Census:
         self._check_open()
-        return Census(len(self._router.living), await self._unfinished())
+        unfinished, kernels = await asyncio.gather(self._unfinished(), self._kernels())
+        keepers = tuple(living.pid for living in self._router.living.values())
+        return Census(
+            len(keepers),
+            unfinished,
+            sum(living for living, _ in kernels),
+            sum(ahead for _, ahead in kernels),
+            keepers,
+        )
+
+    async def _kernels(self) -> list[tuple[int, int]]:
+        """Of each keeper; none of one that is about to end, or is of a version that does not tell."""
+        found: list[tuple[int, int]] = []
+
+        async def one(living: Living) -> None:
+            with contextlib.suppress(CellhouseError, LinkLost):
+                found.append(calls.KERNELS.decode(await living.link.call(calls.KERNELS.name, {})))
+
+        await asyncio.gather(*map(one, list(self._router.living.values())))
+        return found
 
     async def _unfinished(self) -> int:
         """As of now; asked of all."""

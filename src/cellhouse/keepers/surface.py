@@ -29,10 +29,16 @@ from cellhouse.runtime.following import PAGE_BYTES, Follower
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """How much there is: runtimes that live, executions that run or wait."""
+    """How much there is: runtimes that live, executions that run or wait, kernels of sessions and such as wait for one.
+
+    `keepers` are the processes that have the runtimes, where those are not in this one.
+    """
 
     runtimes: int
     unfinished: int
+    kernels: int = 0
+    ahead: int = 0
+    keepers: tuple[int, ...] = ()
 
 
 class AnyHouse(Protocol):
@@ -169,7 +175,10 @@ class DirectHouse:
         self.delete_file = house.delete_file
 
     async def census(self) -> Census:
-        return Census(len(self.house.list_runtimes()), len(self.house.unfinished))
+        kernels = self.house.kernels()
+        return Census(
+            len(self.house.list_runtimes()), len(self.house.unfinished), kernels.living, kernels.ahead
+        )
 
     async def leave(self) -> bool:
         return False
