@@ -41,7 +41,7 @@ from cellhouse.runtime.answering import NotOpened, answering
 from cellhouse.runtime.contents import Contents
 from cellhouse.runtime.folded import FoldedText
 from cellhouse.runtime.following import PAGE_BYTES, Follower
-from cellhouse.runtime.host import ExecutionReader
+from cellhouse.runtime.host import ExecutionReader, Kernels
 from cellhouse.runtime.logs import logger
 from cellhouse.runtime.offer import Offer
 from cellhouse.runtime.once import check_readable, find_log, known_execution
@@ -149,6 +149,11 @@ class House(Contents):
     def unfinished(self) -> tuple[str, ...]:
         """Names of the executions that were accepted and have not ended, oldest first."""
         return self._journal.unfinished
+
+    def kernels(self) -> Kernels:
+        """How many live, of all runtimes together."""
+        found = [host.kernels() for host in self._runtimes.hosts.values()]
+        return Kernels(sum(each.living for each in found), sum(each.ahead for each in found))
 
     @answering
     async def drain(self, *, seconds: float, grace: float = DRAIN_GRACE) -> None:

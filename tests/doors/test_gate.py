@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cellhouse.doors.executions import Executions
 from cellhouse.doors.limits import HEAD_BYTES, DoorLimits
 from cellhouse.doors.origins import Origins
 from cellhouse.doors.server import ServeOptions
@@ -166,7 +167,8 @@ async def test_requests_over_the_rate_are_refused_by_name(fakes: FakeWorld, tmp_
 
 def test_the_rate_fills_up_again() -> None:
     now = [0.0]
-    tenant = Tenant(None, DoorLimits(requests_per_second=10, burst=2), lambda: now[0])  # type: ignore[arg-type]
+    limits = DoorLimits(requests_per_second=10, burst=2)
+    tenant = Tenant(None, limits, Executions(), lambda: now[0])  # type: ignore[arg-type]
     tenant.check_rate()
     tenant.check_rate()
     with pytest.raises(ResourceExhausted):

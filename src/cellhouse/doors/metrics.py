@@ -1,13 +1,16 @@
 """What the service counts of itself, in the text format of Prometheus."""
 
 import asyncio
+import os
 import time
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from cellhouse.doors.tenants import Tenant, Tenants
+from cellhouse.runtime.threads import in_thread
+from cellhouse.sandbox.resident import resident_below
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -37,6 +40,12 @@ class Metrics:
         self._unfinished = Gauge(
             "cellhouse_executions_unfinished", "Executions that run or wait.", registry=self._now
         )
+        self._kernels = Gauge("cellhouse_kernels", "Kernels of sessions that live.", registry=self._now)
+        self._ahead = Gauge(
+            "cellhouse_pool_kernels",
+            "Kernels that were forked ahead, for sessions to come.",
+            registry=self._now,
+        )
         self._streams = Gauge("cellhouse_streams", "Streams of events that are open.", registry=self._now)
         self._answering = Gauge(
             "cellhouse_http_requests_in_progress", "Requests being answered.", registry=self._now
@@ -45,6 +54,12 @@ class Metrics:
             "cellhouse_start_time_seconds", "When the service started.", registry=self._registry
         )
         self._started.set(time.time())
+        self._memory = Gauge(
+            "cellhouse_runtime_memory_bytes",
+            "Resident memory of all processes below the service: kernels, their walls, keepers.",
+            registry=self._registry,
+        )
+        ProcessCollector(registry=self._registry)
 
     def answered(self, method: str, route: str, code: int, seconds: float) -> None:
         """One response has begun, so many seconds after its request."""
@@ -56,8 +71,14 @@ class Metrics:
         tenants = self._tenants.open if tenant is None else [tenant]
         found = await asyncio.gather(*(each.house.census() for each in tenants))
         self._runtimes.set(sum(each.runtimes for each in found))
+        self._kernels.set(sum(each.kernels for each in found))
+        self._ahead.set(sum(each.ahead for each in found))
         self._unfinished.set(sum(each.unfinished for each in found))
         self._streams.set(sum(each.streams for each in tenants))
         self._answering.set(sum(each.requests for each in tenants))
         now = generate_latest(self._now)
-        return now + generate_latest(self._registry) if tenant is None else now
+        if tenant is not None:
+            return now
+        keepers = [pid for each in found for pid in each.keepers]  # some may be an earlier service's children
+        self._memory.set(await in_thread(resident_below, os.getpid(), keepers))
+        return now + generate_latest(self._registry) + generate_latest(self._tenants.executions.registry)

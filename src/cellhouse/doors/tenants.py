@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from cellhouse.doors.callers import LOCAL_TENANT
+from cellhouse.doors.callers import LOCAL_TENANT, Caller
+from cellhouse.doors.executions import Executions
 from cellhouse.doors.limits import DoorLimits
 from cellhouse.keepers import AnyHouse, open_direct
 from cellhouse.keepers.place import has_living
-from cellhouse.model import CallReason, ResourceExhausted, Unavailable, check_id
-from cellhouse.runtime import Settings
+from cellhouse.model import CallReason, ExecuteCodeRequest, ResourceExhausted, Unavailable, check_id
+from cellhouse.runtime import ExecutionHandle, Settings
 
 TENANTS_DIR = "tenants"
 
@@ -24,9 +25,14 @@ class Tenant:
     """One tenant's house, and what its callers take up of the door at this moment."""
 
     def __init__(
-        self, house: AnyHouse, limits: DoorLimits, now: Callable[[], float] = time.monotonic
+        self,
+        house: AnyHouse,
+        limits: DoorLimits,
+        executions: Executions,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.house = house
+        self._executions = executions
         self.requests = 0
         self.streams = 0
         self._limits, self._now = limits, now
@@ -45,6 +51,13 @@ class Tenant:
                 limit="requests_per_second",
             )
         self._tokens -= 1
+
+    async def execute(self, request: ExecuteCodeRequest, caller: Caller) -> ExecutionHandle:
+        """Accept code, and see it through to its end, whoever stays to hear of it."""
+        since = time.time()
+        handle = await self.house.execute(request)
+        self._executions.accepted(handle, request, caller, since)
+        return handle
 
     @contextmanager
     def request(self) -> Iterator[None]:
@@ -91,6 +104,7 @@ class Tenants:
 
     def __init__(self, settings: Settings, limits: DoorLimits, open_house: HouseOpener = open_direct) -> None:
         self._settings, self._limits, self._open_house = settings, limits, open_house
+        self.executions = Executions()
         self._tenants: dict[str, asyncio.Future[Tenant]] = {}
         self._draining = False
 
@@ -125,7 +139,7 @@ class Tenants:
 
     async def _open(self, tenant: str) -> Tenant:
         house = await self._open_house(replace(self._settings, state_dir=self._place(tenant)))
-        return Tenant(house, self._limits)
+        return Tenant(house, self._limits, self.executions)
 
     async def find(self) -> None:
         """Open the houses whose runtimes have outlived the service before this one: they are ours to end, too."""
@@ -158,6 +172,7 @@ class Tenants:
         if opening:
             await asyncio.wait(opening)
         closed = await asyncio.gather(*(tenant.house.close() for tenant in self.open), return_exceptions=True)
+        await self.executions.close()
         for error in closed:
             if error is not None:
                 raise error

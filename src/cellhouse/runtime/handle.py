@@ -49,6 +49,11 @@ class ExecutionHandle:
                 return partial
             raise self._deadline(partial) from None
 
+    @answering
+    async def ended(self) -> ExecuteCodeResult:
+        """The result, however long that takes: for who only wants to know of the end."""
+        return await self._reader.wait(self.name)
+
     async def deadline(self) -> DeadlineExceeded | None:
         """What to tell who has waited for `wait_timeout` now; None where it ended in the last moment."""
         partial = await self._reader.snapshot(self.name)

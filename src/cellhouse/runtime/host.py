@@ -27,6 +27,14 @@ class Submitted:
     attached: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """How many live: those of sessions, and those that were forked ahead and have none yet."""
+
+    living: int
+    ahead: int
+
+
 class ExecutionReader(Protocol):
     """What a caller may do with an execution that exists, wherever its record is."""
 
@@ -76,6 +84,8 @@ class RuntimeHost(ExecutionReader, Protocol):
     def get_session(self, session: str) -> Session: ...
 
     def list_sessions(self) -> list[Session]: ...
+
+    def kernels(self) -> Kernels: ...
 
     async def interrupt(self, session: str) -> bool: ...
 

@@ -33,7 +33,7 @@ from cellhouse.model import (
 from cellhouse.runtime.ends import end_after_failure
 from cellhouse.runtime.execution import Execution
 from cellhouse.runtime.following import Follower, follow
-from cellhouse.runtime.host import Submitted
+from cellhouse.runtime.host import Kernels, Submitted
 from cellhouse.runtime.launching import KernelLauncher, walls_gone
 from cellhouse.runtime.logs import logger
 from cellhouse.runtime.native import NativeLauncher, check_start
@@ -268,6 +268,10 @@ class InProcessHost:
 
     def get_session(self, session: str) -> SessionDocument:
         return self._sessions.describe(self._sessions.get(session))
+
+    def kernels(self) -> Kernels:
+        ahead = 0 if self._native is None else self._native.ahead
+        return Kernels(sum(session.has_kernel for session in self._sessions), ahead)
 
     def list_sessions(self) -> list[SessionDocument]:
         return [self._sessions.describe(session) for session in self._sessions]

@@ -18,9 +18,9 @@ from types import TracebackType
 from typing import Any, Final
 
 from cellhouse.model import CellhouseError, rfc3339
-from cellhouse.runtime.logs import FIELDS, NAME, Level
+from cellhouse.runtime.logs import CODE, FIELDS, NAME, Level
 
-CONTENT: Final = frozenset({"code", "error"})
+CONTENT: Final = frozenset({CODE, "error"})
 """Fields that have something of a caller's in them, or may."""
 VALUE_CHARS: Final = 2_000
 CONTENT_CHARS: Final = 65_536

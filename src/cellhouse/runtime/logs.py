@@ -16,6 +16,9 @@ NAME: Final = "cellhouse"
 FIELDS: Final = "cellhouse_fields"
 """The attribute of a `logging.LogRecord` of ours that has the fields one by one, `event` among them."""
 
+CODE: Final = "code"
+"""The field for what somebody had executed. It is in no line of text."""
+
 Level = Literal["debug", "info", "warning", "error"]
 
 logging.getLogger(NAME).addHandler(logging.NullHandler())
@@ -39,7 +42,8 @@ def _hand_on(
     """A line for who knows nothing of us; beside it the fields, and the exception itself, for who does."""
     if fields.get("exc_info") is True:
         fields["exc_info"] = sys.exc_info()[1]
-    text = _TEXT(log, method, structlog.processors.format_exc_info(log, method, dict(fields)))
+    said = {name: value for name, value in fields.items() if name != CODE}
+    text = _TEXT(log, method, structlog.processors.format_exc_info(log, method, said))
     return (str(text),), {"extra": {FIELDS: dict(fields)}}
 
 

@@ -116,6 +116,11 @@ class NativeLauncher:
         if self._nursery is not None:
             self._nursery.begin_soon()
 
+    @property
+    def ahead(self) -> int:
+        """Sessions that were forked before anybody asked for them."""
+        return 0 if self._nursery is None else self._nursery.ahead
+
     async def close(self) -> None:
         """End what no session has; called before the sandbox is closed."""
         if self._nursery is not None:

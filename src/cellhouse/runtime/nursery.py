@@ -95,6 +95,11 @@ class Nursery:
         """Whether a session can be had without waiting for a zygote."""
         return self._current is not None and self._current.done() and self._current.exception() is None
 
+    @property
+    def ahead(self) -> int:
+        """How many sessions that nobody has asked for yet are there."""
+        return sum(not spare.process.exited.done() for spare in self._spares)
+
     async def take(self) -> Kernel | None:
         """A session that is there already; None where there is none. A dead one is thrown away."""
         while self._spares:

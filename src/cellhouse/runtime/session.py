@@ -107,6 +107,10 @@ class Session:
             return SessionStatus.STARTING
         return SessionStatus.BUSY if self.busy else SessionStatus.IDLE
 
+    @property
+    def has_kernel(self) -> bool:
+        return self._kernel is not None
+
     def describe(self, expire_time: str | None = None) -> SessionDocument:
         return SessionDocument(
             name=str(self.name),

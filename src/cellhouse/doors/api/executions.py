@@ -63,12 +63,12 @@ async def _execute(visit: Visit, target: str, name: str) -> Response:
             )
     request = ExecuteCodeRequest.from_wire({**body, "session": None, "runtime": None, target: name})
     if form is Form.JSON:
-        handle = await visit.house.execute(request)
+        handle = await visit.tenant.execute(request, visit.caller)
         result = await unless_gone(handle.result(), visit.request.receive)
         return told(result, {NAMED: result.execution})
     slot = visit.tenant.open_stream()  # before anything runs that could not be shown
     try:
-        handle = await visit.house.execute(request)
+        handle = await visit.tenant.execute(request, visit.caller)
         return EventStream(
             handle.follower(
                 after=_resumed(visit, handle), tails=True, page_bytes=visit.limits.stream_page_bytes
