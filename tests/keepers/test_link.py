@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from cellhouse.keepers.frames import Kind, encode
-from cellhouse.keepers.link import WINDOW, Asked, Link, LinkLost
+from cellhouse.keepers.link import Asked, Link
+from cellhouse.keepers.pieces import WINDOW, LinkLost
 from cellhouse.model import CallReason, InvalidArgument, NotFound, ResourceExhausted
 from tests.keepers.support import within
 

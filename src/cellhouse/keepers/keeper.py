@@ -19,7 +19,8 @@ from cellhouse import __version__
 from cellhouse.house import House
 from cellhouse.keepers.calls import CLOSE, METHODS, Accepted, encode_page
 from cellhouse.keepers.frames import OLDEST, PROTOCOL
-from cellhouse.keepers.link import WINDOW, Asked, Link
+from cellhouse.keepers.link import Asked, Link
+from cellhouse.keepers.pieces import WINDOW
 from cellhouse.keepers.place import Place, holder
 from cellhouse.model import CallReason, Unavailable
 from cellhouse.runtime.logs import NAME as LOGGER, logger

@@ -15,8 +15,8 @@ from cellhouse.keepers import calls
 from cellhouse.keepers.calls import Method
 from cellhouse.keepers.eviction import Eviction
 from cellhouse.keepers.forking import Template
-from cellhouse.keepers.link import LinkLost
 from cellhouse.keepers.living import Living
+from cellhouse.keepers.pieces import LinkLost
 from cellhouse.keepers.reader import KeptReader
 from cellhouse.keepers.reading import KeptFollower
 from cellhouse.keepers.router import MADE, Router

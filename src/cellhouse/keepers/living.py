@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from cellhouse import __version__
 from cellhouse.keepers.frames import OLDEST, PROTOCOL
-from cellhouse.keepers.link import Link, LinkLost
+from cellhouse.keepers.link import Link
+from cellhouse.keepers.pieces import LinkLost
 from cellhouse.keepers.place import Peer, Place, holder
 from cellhouse.model import CallReason, CellhouseError, Unavailable
 from cellhouse.runtime.logs import logger

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from cellhouse.keepers import calls
-from cellhouse.keepers.link import LinkLost
+from cellhouse.keepers.pieces import LinkLost
 from cellhouse.keepers.reading import KeptFollower, read_all
 from cellhouse.keepers.router import Router
 from cellhouse.model import Event, ExecuteCodeResult, ExecutionName, TailFrame

@@ -7,7 +7,8 @@ from typing import Any, Final, Protocol
 
 from cellhouse.keepers.calls import EVENTS, decode_page
 from cellhouse.keepers.frames import ProtocolError, decode_json
-from cellhouse.keepers.link import WINDOW, Incoming, Link, LinkLost
+from cellhouse.keepers.link import Link
+from cellhouse.keepers.pieces import WINDOW, Incoming, LinkLost
 from cellhouse.model import Event, FinishedEvent, InvalidArgument, TailFrame
 from cellhouse.runtime.following import Follower
 

@@ -11,8 +11,9 @@ from cellhouse.keepers import calls
 from cellhouse.keepers.calls import Accepted, Method
 from cellhouse.keepers.forking import Template
 from cellhouse.keepers.graves import Graves, Moved
-from cellhouse.keepers.link import Link, LinkLost
+from cellhouse.keepers.link import Link
 from cellhouse.keepers.living import GOING_SECONDS, Living, settled
+from cellhouse.keepers.pieces import LinkLost
 from cellhouse.keepers.place import Place, places
 from cellhouse.keepers.reading import Recorded
 from cellhouse.model import (
