@@ -118,10 +118,12 @@ async def test_bytes_past_what_is_kept_for_paging_are_counted_as_lost(
         fakes, tmp_path / "state", changes={"capture": CaptureLimits(spill_bytes=2_000)}
     ) as door:
         await door.make(runtimeId="here")
-        result = await door.run(f"print {'x' * 5_000}", outputLimit=1_000)
+        result = await door.run(f"print {'x' * 300_000}", outputLimit=1_000)
         found = await _ended(door, 1)
-    spilled = int(result["truncation"]["stdout"]["spilledBytes"])
-    assert found["cellhouse_text_bytes_total", "text=stdout", "fate=lost"] == 5_001 - spilled > 0
+    shown = len(result["stdout"].encode())
+    assert int(result["truncation"]["stdout"]["spilledBytes"]) == 2_000
+    assert found["cellhouse_text_bytes_total", "text=stdout", "fate=kept"] == 2_000 - shown
+    assert found["cellhouse_text_bytes_total", "text=stdout", "fate=lost"] == 298_001
 
 
 async def test_rich_outputs_are_counted_and_the_dropped_by_their_reason(

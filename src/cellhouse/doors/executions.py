@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from cellhouse.capture.spill import HOLD_BYTES
 from cellhouse.doors.callers import Caller
 from cellhouse.model import (
     CellhouseError,
@@ -215,8 +216,10 @@ def _texts(result: ExecuteCodeResult) -> Iterator[tuple[tuple[str, str], int]]:
         cut: TextCut | None = getattr(cuts, name, None)
         kept = lost = 0
         if cut is not None:
-            kept = max(0, cut.spilled_bytes - shown)
-            lost = max(0, cut.total_bytes - cut.spilled_bytes)
+            # A short text is not spilled: its events hold it.
+            there = cut.spilled_bytes if cut.total_bytes > HOLD_BYTES else cut.total_bytes
+            kept = max(0, there - shown)
+            lost = max(0, cut.total_bytes - max(there, shown))
         yield (name, "shown"), shown
         yield (name, "kept"), kept
         yield (name, "lost"), lost
