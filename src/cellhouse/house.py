@@ -328,6 +328,11 @@ class House(Contents):
         return await self._reader(execution).snapshot(execution)
 
     @answering
+    def get_code(self, name: str) -> str:
+        """The code as it was handed in."""
+        return self._log(ExecutionName.parse(name)).start.code
+
+    @answering
     def events(
         self, name: str, *, after: int = 0, late: bool = False, tails: bool = False
     ) -> AsyncIterator[Event | TailFrame]:
