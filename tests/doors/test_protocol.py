@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import socket
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,8 @@ H2C = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA
 """What some clients ask for with each request, unasked (RFC 7540, section 3.2)."""
 
 ENDLESS = 100 << 20
+PAST_BUFFERS = 3 << 20
+"""More than a socket takes of what nobody reads, less than may wait in front of it."""
 
 
 def statuses(answers: bytes) -> list[str]:
@@ -119,3 +122,29 @@ async def test_bytes_behind_an_answer_keep_no_connection_open(
             await within(reader.readexactly(1))
         writer.transport.abort()
         assert await ok(door.client.get("/healthz"))
+
+
+@pytest.mark.parametrize("ending", ["stalled", "closed"])
+async def test_who_reads_nothing_is_cut_off_with_what_is_written_for_him(
+    fakes: FakeWorld, tmp_path: Path, ending: str
+) -> None:
+    async with opened(fakes, tmp_path / "state", stall_seconds=0.3) as door:
+        await door.make()
+        size = (16 << 20) if ending == "stalled" else PAST_BUFFERS
+        await ok(door.client.put(f"/v1/{door.runtime}/files/a", content=bytes(size)))
+        with socket.socket() as reader:
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            reader.setblocking(False)
+            host, _, port = door.service.url.removeprefix("http://").rpartition(":")
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(reader, (host, int(port)))
+            head = f"GET /v1/{door.runtime}/files/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            await loop.sock_sendall(reader, head.encode())
+            connections = door.service._server.server_state.connections
+            of_mine = reader.getsockname()
+
+            def there() -> bool:
+                return any(getattr(each, "client", None) == of_mine for each in connections)
+
+            await until(there)
+            await until(lambda: not there())

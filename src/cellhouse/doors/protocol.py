@@ -5,12 +5,14 @@ from typing import Any, Final
 
 import httptools
 import pydantic_core
+from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from cellhouse.doors.limits import HEAD_BYTES
 from cellhouse.model import CallReason, InvalidArgument
 
 HEAD_SECONDS: Final = 30.0
+STALL_SECONDS: Final = 300.0
 PIPELINED: Final = 64
 """Requests that may wait behind the one that is being answered, on one connection."""
 
@@ -23,12 +25,14 @@ class BoundedHttp(HttpToolsProtocol):
     """
 
     head_seconds = HEAD_SECONDS
+    stall_seconds = STALL_SECONDS
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._apart = 0  # bytes since a head was whole, or something of a body came: what a head, or trailers, are made of
         self._in_head = self._asked_otherwise = False
         self._head_timer: asyncio.TimerHandle | None = None
+        self._leave_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -36,6 +40,8 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_is_here()
+        if self._leave_timer is not None:
+            self._leave_timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -118,6 +124,37 @@ class BoundedHttp(HttpToolsProtocol):
             b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(body), body)
         )
         self.transport.close()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._see_off()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._see_off()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        async def answer(scope: Any, receive: Any, send: Any) -> None:
+            await app(scope, receive, send)
+            if not cycle.response_complete and not cycle.disconnected:
+                if self.flow.write_paused:  # closed, it would wait for a reader who takes nothing
+                    self.transport.abort()
+                else:
+                    self.transport.close()
+                    self._see_off()
+                cycle.disconnected = True
+
+        super()._start_asgi_task(cycle, answer)
+
+    def _see_off(self, before: int = -1) -> None:
+        """A connection that closes holds what it still has to write, for as long as some of it is taken."""
+        left = self.transport.get_write_buffer_size()
+        if not self.transport.is_closing() or not left:
+            return
+        if left == before:
+            self.transport.abort()
+        else:
+            self._leave_timer = self.loop.call_later(self.stall_seconds, self._see_off, left)
 
     def _answering(self) -> bool:
         latest: RequestResponseCycle | None = self.cycle

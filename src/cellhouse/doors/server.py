@@ -209,7 +209,9 @@ class Service:
 
     def _config(self) -> uvicorn.Config:
         options = self._options
-        protocol = type("Http", (BoundedHttp,), {"head_seconds": options.limits.head_seconds})
+        limits = options.limits
+        bounds = {"head_seconds": limits.head_seconds, "stall_seconds": limits.stall_seconds}
+        protocol = type("Http", (BoundedHttp,), bounds)
         config = uvicorn.Config(
             self.app,
             loop="asyncio",
@@ -221,7 +223,7 @@ class Service:
             proxy_headers=False,
             server_header=False,
             backlog=BACKLOG,
-            timeout_keep_alive=options.limits.keep_alive_seconds,
+            timeout_keep_alive=limits.keep_alive_seconds,
             timeout_graceful_shutdown=CLOSING_SECONDS,
             ssl_certfile=options.certificate,
             ssl_keyfile=options.key,
