@@ -96,7 +96,7 @@ async def test_spares_are_made_handed_out_and_made_again(sandbox: Sandbox, env: 
     second = await spare(nursery)
     assert first is not second
     assert "well" in await within(first.ends.modules())  # everything was imported when it was forked
-    await until(lambda: len(nursery._spares) == 2)
+    await until(lambda: nursery.ahead == 2)
     await first.close()
     await second.close()
     await nursery.close()
