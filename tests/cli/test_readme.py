@@ -97,7 +97,7 @@ def test_what_is_said_of_a_service_one_after_the_other(cli: Cli) -> None:
                 env={**cli.variables(), "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
                 check=False,
             )
-            assert done.returncode == 0, (program, done.stdout, done.stderr)
+            assert done.returncode == 0, f"{program}\n{done.stdout}\n{done.stderr}"
             assert re.fullmatch(_like(said), done.stdout), (program, done.stdout)
         assert client.get("/v1/runtimes").json() == {"runtimes": []}
 
