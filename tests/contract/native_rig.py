@@ -1,5 +1,6 @@
 """A rig whose kernels are native ones, in plain processes without walls."""
 
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +20,8 @@ class NativeKernels:
 
     def __init__(self, environment: Environment, directory: Path) -> None:
         self._environment, self._directory = environment, directory
+        # A name that is short: sockets of multiprocessing stand below it.
+        self._temporary = tempfile.TemporaryDirectory(prefix="rig-", ignore_cleanup_errors=True)
         self._made: list[NativeKernel] = []
         self._processes: list[NativeProcess] = []
 
@@ -31,7 +34,10 @@ class NativeKernels:
     async def _launch(self, socket_fd: int, stdout_fd: int, stderr_fd: int) -> NativeProcess:
         process = NativeProcess(
             [str(self._environment.python), str(NATIVE_MAIN), str(SOCKET_FD)],
-            {name: str(self._directory) for name in ("HOME", "TMPDIR", "IPYTHONDIR")},
+            {
+                **{name: str(self._directory) for name in ("HOME", "IPYTHONDIR")},
+                "TMPDIR": self._temporary.name,
+            },
             self._directory,
             socket_fd=socket_fd,
             stdout_fd=stdout_fd,
@@ -45,6 +51,7 @@ class NativeKernels:
             await kernel.close()
         for process in self._processes:
             process.signal(9, True)  # what a dead kernel's children are
+        self._temporary.cleanup()
 
 
 @asynccontextmanager

@@ -89,7 +89,7 @@ async def test_a_process_that_is_forked_from_a_server(native: Rig) -> None:
         told = await native.run(
             f"p = context.Process(target=print, args=({name!r},))\np.start()\np.join()\np.exitcode"
         )
-        assert plain(told) == (Outcome.OK, f"{name}\n", "", "0")
+        assert plain(told) == (Outcome.OK, f"{name}\n", "", "0"), told.result.execution_error
 
 
 async def test_a_pool_that_is_forked_from_a_server_lives_on(native: Rig) -> None:

@@ -206,7 +206,15 @@ async def test_a_stream_that_was_closed_stays_so_whenever_the_helper_looks(
     """The look comes at any moment; here it comes between the two."""
     code = f"import sys\nstreams = get_ipython().sink.streams\nsys.stdout.{how}()\nstreams.flush_some()\nprint(1)"
     assert (await native.run(code)).error == ("ValueError", words)
-    assert plain(await native.run("print(2)")) == (Outcome.OK, "2\n", "", "")
+    told = await native.run("print(2)")
+    assert plain(told) == (Outcome.OK, "2\n", "", ""), told.result.execution_error
+
+
+async def test_a_stream_that_is_forgotten_late_takes_nothing_with_it(native: Rig) -> None:
+    """Its finalizer closes it, when its successor is there."""
+    await native.run("import gc, sys\nold = [sys.stdout, sys.stderr]\nsys.stdout.close()")
+    told = await native.run("old.clear(); gc.collect()\nprint('out'); print('err', file=sys.stderr)")
+    assert plain(told) == (Outcome.OK, "out\n", "err\n", "")
 
 
 async def test_a_line_that_has_not_ended_is_seen_while_the_code_runs(native: Rig) -> None:

@@ -34,6 +34,7 @@ class Stream(io.TextIOWrapper):
         self._buffer = Buffer(printed)
         self.plain = True
         """Whether it is as it was made; the user's code may have asked for another encoding."""
+        self._over = False
 
     @property
     def buffer(self) -> Any:
@@ -45,8 +46,15 @@ class Stream(io.TextIOWrapper):
         return self._buffer
 
     def close(self) -> None:
-        self.front(None)
-        super().close()
+        """Once only: a finalizer does it again, when what is printed has another file already."""
+        if not self._over:
+            self._over = True
+            self.front(None)
+            super().close()
+
+    def retire(self) -> None:
+        """It has a successor, which nothing that becomes of it may close."""
+        self._over = True
 
     def reconfigure(self, **how: Any) -> None:
         self.plain = False
@@ -127,6 +135,8 @@ class Streams:
             pipe.heal()
         out, err = self.out, self.err
         if not (out.usable and err.usable):
+            out.retire()
+            err.retire()
             self._make()
         for name, before, now in (("stdout", out, self.out), ("stderr", err, self.err)):
             theirs = getattr(sys, name, None)
