@@ -24,6 +24,23 @@ def digest_of(data: bytes) -> str:
 # Files
 
 
+@pytest.mark.parametrize("name", ["a%0Ab", "a%0D%0Ab.html", "a%0A", "%0A"])
+async def test_a_name_with_line_breaks_is_a_name(door: Door, name: str) -> None:
+    await ok(door.client.put(f"{FILES}/{name}", content=b"x"))
+    got = await within(door.client.get(f"{FILES}/{name}"))
+    assert (got.content, got.headers["content-disposition"]) == (b"x", f"attachment; filename*=UTF-8''{name}")
+    await ok(door.client.delete(f"{FILES}/{name}"))
+    assert (await ok(door.client.get(FILES)))["files"] == []
+
+
+async def test_a_part_of_a_file_does_not_replace_the_whole(door: Door) -> None:
+    await ok(door.client.put(f"{FILES}/a", content=b"whole"))
+    headers = {"content-range": "bytes 0-1/5"}
+    put = door.client.put(f"{FILES}/a", content=b"no", headers=headers)
+    await refused(put, 400, "INVALID_ARGUMENT", "INVALID_FIELD")
+    assert (await within(door.client.get(f"{FILES}/a"))).content == b"whole"
+
+
 async def test_a_file_goes_up_and_comes_down(door: Door) -> None:
     written = await ok(door.client.put(f"{FILES}/a/b c.bin", content=DATA))
     assert written == {

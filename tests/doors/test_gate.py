@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cellhouse.doors.bodies import JSON_VALUES
 from cellhouse.doors.executions import Executions
 from cellhouse.doors.limits import HEAD_BYTES, DoorLimits
 from cellhouse.doors.origins import Origins
@@ -50,6 +51,7 @@ async def test_what_the_router_refuses_has_the_shape_of_all_errors(door: Door) -
         (b'{"code": "print a", "executionId": "a/b"}', "executionId"),
         (b'{"code": "\\ud800"}', "hex escape"),
         (b"[" * 100_000, "no JSON"),
+        (b'{"code": "", "more": [' + b"[]," * JSON_VALUES + b"1]}", "values"),
     ],
 )
 async def test_a_bad_body_is_refused_and_says_how(door: Door, body: bytes, says: str) -> None:
@@ -59,6 +61,12 @@ async def test_a_bad_body_is_refused_and_says_how(door: Door, body: bytes, says:
     assert response.status_code == 400
     assert says in error.message
     assert error.violations
+
+
+async def test_what_separates_values_may_stand_in_code_as_often_as_it_likes(door: Door) -> None:
+    code = "print " + ',[{"\\' * JSON_VALUES
+    document = await ok(door.client.post(door.path(":executeCode"), json={"code": code}))
+    assert document["outcome"] == "OK"
 
 
 @pytest.mark.parametrize(

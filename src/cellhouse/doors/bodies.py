@@ -14,6 +14,8 @@ from cellhouse.doors.problems import ClientGone, too_large
 from cellhouse.model import CallReason, InvalidArgument, Unavailable
 
 _DIGEST: Final = "sha-256"
+JSON_VALUES: Final = 100_000
+"""Values in one body, about; ours have some hundreds. A body full of `[],` would hold up everybody while it is read."""
 
 
 async def chunks_of(request: Request, *, limit: int, name: str, seconds: float) -> AsyncIterator[bytes]:
@@ -56,6 +58,11 @@ async def json_object(request: Request, *, limit: int, seconds: float) -> dict[s
         raise InvalidArgument.of_field(
             "body", f"byte {error.start} is no UTF-8; send JSON encoded as UTF-8"
         ) from None
+    if _values(body) > JSON_VALUES:
+        raise InvalidArgument.of_field(
+            "body",
+            f"it has more than {JSON_VALUES} values, which is the limit; put data into a file of /content",
+        )
     try:
         document = pydantic_core.from_json(text, allow_inf_nan=False)
     except ValueError as error:
@@ -63,6 +70,17 @@ async def json_object(request: Request, *, limit: int, seconds: float) -> dict[s
     if not isinstance(document, dict):
         raise InvalidArgument.of_field("body", f"it is a {type(document).__name__}; send a JSON object")
     return document
+
+
+def _values(body: bytes) -> int:
+    """How many values a JSON text has, about: what begins one or separates two, and is in no string."""
+    signs = b",[{"
+    many = sum(map(body.count, (b",", b"[", b"{")))
+    if many <= JSON_VALUES:
+        return many  # in strings too, so there are no more of them outside
+    bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    outside = b"".join(bare.split(b'"')[::2])
+    return len(outside) - len(outside.translate(None, delete=signs))
 
 
 def text_field(document: dict[str, Any], field: str) -> str | None:

@@ -14,10 +14,10 @@ from cellhouse.doors.callers import Scope
 from cellhouse.doors.documents import answers, data
 from cellhouse.doors.inert import INERT, OCTETS, attachment, content_type
 from cellhouse.doors.ranges import asked_part, matches
-from cellhouse.doors.segments import RUNTIME
+from cellhouse.doors.segments import FILE, RUNTIME
 from cellhouse.doors.sending import ByteStream
 from cellhouse.doors.visit import enter, told, told_of
-from cellhouse.model import NotFound
+from cellhouse.model import InvalidArgument, NotFound
 from cellhouse.runtime import ContentFile
 
 BLOCK: Final = 256 << 10
@@ -37,7 +37,7 @@ async def list_files(
 
 
 @router.get(
-    "/{path:path}",
+    f"/{{path:{FILE}}}",
     responses={
         **data("The file.", partial=True),
         304: {"description": "The caller has this version already (If-None-Match)."},
@@ -70,12 +70,16 @@ async def read_file(request: Request, runtime: str, path: str) -> Response:
 
 
 @router.put(
-    "/{path:path}",
+    f"/{{path:{FILE}}}",
     responses=answers("FileWritten", "The file is in place, whole; what stood there is replaced."),
     openapi_extra={"requestBody": {"required": True, "content": {OCTETS: {"schema": {}}}}},
 )
 async def write_file(request: Request, runtime: str, path: str) -> Response:
     visit = enter(request, Scope.EXECUTE)
+    if "content-range" in request.headers:
+        raise InvalidArgument.of_field(
+            "Content-Range", "a file is written whole, never a part of it; send all of it, without this field"
+        )
     limit = visit.limits.file_bytes
     written = await visit.house.receive_file(
         f"runtimes/{runtime}",
@@ -87,7 +91,7 @@ async def write_file(request: Request, runtime: str, path: str) -> Response:
     return told(written)
 
 
-@router.delete("/{path:path}", responses=answers("Empty", "There is no such file any more."))
+@router.delete(f"/{{path:{FILE}}}", responses=answers("Empty", "There is no such file any more."))
 async def delete_file(
     request: Request, runtime: str, path: str, allow_missing: AllowMissing = False
 ) -> Response:
