@@ -19,6 +19,7 @@ from cellhouse.model import Clock, SystemClock, check_id
 from cellhouse.model.errors import InvalidArgument
 from cellhouse.runtime import RuntimeStore, Settings
 from cellhouse.runtime.requests import CreateRequest
+from cellhouse.runtime.turns import TURNS_FILE
 
 KEEPERS: Final = "keepers"
 SOCKET: Final = "keeper.sock"
@@ -92,7 +93,8 @@ class Place:
 
     def tell(self, settings: Settings) -> None:
         """Write down what the keeper is to know, and that it is not over."""
-        own = replace(settings, state_dir=self.directory, max_runtimes=1)
+        turns = settings.turns_file or settings.state_dir / TURNS_FILE  # of all keepers together
+        own = replace(settings, state_dir=self.directory, max_runtimes=1, turns_file=turns)
         write_atomic(self.directory / _TOLD, _settings.dump_json(own))
         self.over_mark.unlink(missing_ok=True)
 
