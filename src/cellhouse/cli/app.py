@@ -13,6 +13,7 @@ from cellhouse.cli.command import HINT, RunCommand, arguments_of
 from cellhouse.cli.config import app as config_app, load_or_exit
 from cellhouse.cli.cp import cp
 from cellhouse.cli.doctor import doctor
+from cellhouse.cli.export import export
 from cellhouse.cli.journal import app as journal_app
 from cellhouse.cli.limits import BadLimit, option_of, read_limits
 from cellhouse.cli.logs import logs as logs_command
@@ -41,6 +42,7 @@ app.add_typer(journal_app, name="journal")
 app.add_typer(token_app, name="token")
 app.command()(cp)
 app.command()(doctor)
+app.command()(export)
 app.command()(interrupt)
 app.command(name="logs")(logs_command)
 app.command()(ps)
