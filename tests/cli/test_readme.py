@@ -85,7 +85,7 @@ def test_what_is_said_of_a_service_one_after_the_other(cli: Cli) -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed, and what the README has of it can't be run")
     programs = Path(sys.executable).parent
-    with serving(cli, "--drain-seconds", "0") as (_, client):
+    with serving(cli, "--drain-seconds", "0") as (process, client):
         for kind, program, said in SERVED:
             program = program.replace(URL, str(client.base_url).rstrip("/"))
             done = subprocess.run(
@@ -97,7 +97,10 @@ def test_what_is_said_of_a_service_one_after_the_other(cli: Cli) -> None:
                 env={**cli.variables(), "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
                 check=False,
             )
-            assert done.returncode == 0, f"{program}\n{done.stdout}\n{done.stderr}"
+            if done.returncode:
+                process.terminate()
+                assert process.stderr is not None
+                pytest.fail(f"{program}\n{done.stdout}\n{done.stderr}\n{process.stderr.read()}")
             assert re.fullmatch(_like(said), done.stdout), (program, done.stdout)
         assert client.get("/v1/runtimes").json() == {"runtimes": []}
 
