@@ -192,3 +192,14 @@ async def test_without_nbconvert_a_page_is_refused_and_a_notebook_made(
     with pytest.raises(NotInstalled, match=r"nbconvert is not installed; install cellhouse\[notebooks\]"):
         render(made, "html")
     assert '"nbformat": 4' in render(made, "ipynb")
+
+
+async def test_as_much_is_coloured_as_nbconvert_can_and_the_text_of_all_is_there() -> None:
+    few = render(await book_of(Records([out("\x1b[31mred\x1b[0m")], code="answer = 42")), "html")
+    assert few.count('ansi-red-fg">') == 1
+    assert "<span" in few.partition("jp-CodeMirrorEditor jp-Editor")[2].partition("jp-Cell-outputWrapper")[0]
+    records = Records([out("\x1b[31mred\x1b[0m" * 300_000)], code="x = '</pre>'\n" * 50_000)
+    page = Page(render(await book_of(records), "html"))
+    assert page.text.count("red" * 300_000) == 1
+    assert page.text.count("x = '</pre>'\n") == 50_000
+    assert len(page.tags) < 1_000

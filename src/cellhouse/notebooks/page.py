@@ -14,7 +14,7 @@ FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 _INPUT: Final = """
 {%- block input %}
 <div class="jp-CodeMirrorEditor jp-Editor jp-InputArea-editor" data-type="inline"><div class="cm-editor cm-s-jupyter">
-{{ cell.source | highlight_code(metadata=cell.metadata) }}
+{% if cell.metadata.highlit %}{{ cell.source | highlight_code(metadata=cell.metadata) }}{% else %}<pre>{{ cell.source | e }}</pre>{% endif %}
 </div></div>
 {%- endblock input %}
 """

@@ -23,33 +23,90 @@ _FRAME: Final = (
     'srcdoc="{document}"></iframe>'
 )
 _LINE_PIXELS: Final = 28
+# nbconvert colours text in a time that is their product, and holds each coloured piece as an object.
+COLOURS: Final = 20_000
+"""Colour sequences of one page."""
+COLOUR_WORK: Final = 10**9
+"""Colour sequences times characters of one text."""
+COLOURED_CODE: Final = 200_000
+"""Characters of code of one page that are highlighted."""
 _FENCE: Final = re.compile(r"`{3,}")
 
 
 def tamed(notebook: dict[str, Any], target: Target) -> None:
     """Changes the notebook in place."""
+    taming = _Taming(target)
     for cell in notebook["cells"]:
-        if cell["cell_type"] != "code":
-            continue
-        cell["source"] = plain(cell["source"])
-        longest = max((len(found[0]) for found in _FENCE.finditer(cell["source"])), default=2)
-        cell["metadata"] = {"fence": "`" * (longest + 1)}
-        cell["outputs"] = [each for output in cell["outputs"] for each in _tamed(output, target)]
+        if cell["cell_type"] == "code":
+            taming.cell(cell)
 
 
-def _tamed(output: NotebookOutput, target: Target) -> list[NotebookOutput]:
-    text = coloured if target == "html" else plain
-    if output["output_type"] == "stream":
-        return [{**output, "text": text(output["text"])}]
-    if output["output_type"] == "error":
-        return [{**output, "traceback": [text(line) for line in output["traceback"]]}]
-    data: dict[str, Any] = output["data"]
-    picked = _page_data(data) if target == "html" else _text_data(data)
-    notes = [] if MARK in output["metadata"] else _missed(data, picked, target)
-    if picked is None:
-        return notes
-    # What of metadata a template puts into a tag is the code's, and stays out.
-    return [{**output, "data": picked, "metadata": {}}, *notes]
+class _Taming:
+    """What of a page's room for colours is left."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._colours = COLOURS
+        self._code = COLOURED_CODE
+
+    def cell(self, cell: dict[str, Any]) -> None:
+        source = cell["source"] = plain(cell["source"])
+        longest = max((len(found[0]) for found in _FENCE.finditer(source)), default=2)
+        cell["metadata"] = {"fence": "`" * (longest + 1), "highlit": len(source) <= self._code}
+        if len(source) <= self._code:
+            self._code -= len(source)
+        cell["outputs"] = [each for output in cell["outputs"] for each in self._output(output)]
+
+    def _text(self, text: str) -> str:
+        """Without colours where there is no room for so many."""
+        if self._target == "html":
+            count = text.count("\x1b[")
+            if count <= self._colours and count * len(text) <= COLOUR_WORK:
+                self._colours -= count
+                return coloured(text)
+        return plain(text)
+
+    def _output(self, output: NotebookOutput) -> list[NotebookOutput]:
+        if output["output_type"] == "stream":
+            return [{**output, "text": self._text(output["text"])}]
+        if output["output_type"] == "error":
+            return [{**output, "traceback": [self._text(line) for line in output["traceback"]]}]
+        data: dict[str, Any] = output["data"]
+        picked = self._page_data(data) if self._target == "html" else self._text_data(data)
+        notes = [] if MARK in output["metadata"] else _missed(data, picked, self._target)
+        if picked is None:
+            return notes
+        # What of metadata a template puts into a tag is the code's, and stays out.
+        return [{**output, "data": picked, "metadata": {}}, *notes]
+
+    def _page_data(self, data: dict[str, Any]) -> dict[str, str] | None:
+        if (picture := _picture(data)) is not None:
+            return picture
+        if "image/svg+xml" in data:
+            encoded = base64.b64encode(data["image/svg+xml"].encode()).decode()
+            return {"text/html": f'<img alt="SVG output" src="data:image/svg+xml;base64,{encoded}" />'}
+        if "text/html" in data:
+            document: str = data["text/html"]
+            lines = document.count("\n") + document.count("<tr") + document.count("<br")
+            height = min(600, max(60, _LINE_PIXELS * (lines + 2)))
+            return {
+                "text/html": _FRAME.format(
+                    height=height, document=html.escape(document.replace("\x00", "\ufffd"))
+                )
+            }
+        return self._as_text(data)
+
+    def _text_data(self, data: dict[str, Any]) -> dict[str, str] | None:
+        picture = _picture(data)
+        if picture is not None and "text/html" not in picture:
+            return picture
+        return self._as_text(data) or self._as_text({"text/plain": data.get("text/html")})
+
+    def _as_text(self, data: dict[str, Any]) -> dict[str, str] | None:
+        for name in ("text/plain", *_AS_TEXT):
+            if isinstance(text := data.get(name), str):
+                return {"text/plain": self._text(text)}
+        return None
 
 
 def _missed(data: dict[str, Any], picked: dict[str, str] | None, target: Target) -> list[NotebookOutput]:
@@ -64,31 +121,6 @@ def _missed(data: dict[str, Any], picked: dict[str, str] | None, target: Target)
     return []
 
 
-def _page_data(data: dict[str, Any]) -> dict[str, str] | None:
-    if (picture := _picture(data)) is not None:
-        return picture
-    if "image/svg+xml" in data:
-        encoded = base64.b64encode(data["image/svg+xml"].encode()).decode()
-        return {"text/html": f'<img alt="SVG output" src="data:image/svg+xml;base64,{encoded}" />'}
-    if "text/html" in data:
-        document: str = data["text/html"]
-        lines = document.count("\n") + document.count("<tr") + document.count("<br")
-        height = min(600, max(60, _LINE_PIXELS * (lines + 2)))
-        return {
-            "text/html": _FRAME.format(
-                height=height, document=html.escape(document.replace("\x00", "\ufffd"))
-            )
-        }
-    return _as_text(data, coloured)
-
-
-def _text_data(data: dict[str, Any]) -> dict[str, str] | None:
-    picture = _picture(data)
-    if picture is not None and "text/html" not in picture:
-        return picture
-    return _as_text(data, plain) or _as_text({"text/plain": data.get("text/html")}, plain)
-
-
 def _picture(data: dict[str, Any]) -> dict[str, str] | None:
     for name in _PICTURES:
         encoded = "".join(data.get(name, "").split())
@@ -96,11 +128,4 @@ def _picture(data: dict[str, Any]) -> dict[str, str] | None:
             if name in _BY_TEMPLATE:
                 return {name: encoded}
             return {"text/html": f'<img alt="{name}" src="data:{name};base64,{encoded}" />'}
-    return None
-
-
-def _as_text(data: dict[str, Any], clean: Any) -> dict[str, str] | None:
-    for name in ("text/plain", *_AS_TEXT):
-        if isinstance(text := data.get(name), str):
-            return {"text/plain": clean(text)}
     return None
