@@ -28,7 +28,7 @@ COLOURS: Final = 20_000
 """Colour sequences of one page."""
 COLOUR_WORK: Final = 10**9
 """Colour sequences times characters of one text."""
-COLOURED_CODE: Final = 200_000
+COLOURED_CODE: Final = 100_000
 """Characters of code of one page that are highlighted."""
 _FENCE: Final = re.compile(r"`{3,}")
 
