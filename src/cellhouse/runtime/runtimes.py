@@ -21,10 +21,13 @@ from cellhouse.model import (
 )
 from cellhouse.runtime.host import RuntimeHost
 from cellhouse.runtime.in_process import InProcessHost
+from cellhouse.runtime.logs import logger
 from cellhouse.runtime.outcome import Ending
 from cellhouse.runtime.requests import CreateRequest, CreateRequests
 from cellhouse.runtime.settings import Settings
 from cellhouse.runtime.store import RuntimeStore, remove_tree
+
+_logger = logger()
 
 
 class Runtimes:
@@ -128,6 +131,11 @@ class Runtimes:
             # Found until it has ended: what ends now can be read.
             try:
                 await host.close(Ending.DELETE_RUNTIME, "the runtime was deleted")
+            except OSError as error:
+                # On a full disk, say: what could not be kept of it is not wanted.
+                _logger.warning(
+                    "a runtime that is deleted did not close well", runtime=str(runtime), error=str(error)
+                )
             finally:
                 # Also where that failed: it takes nothing more, and whoever deletes it again gets rid of its files.
                 others = self.hosts.get(runtime.runtime, host) is not host

@@ -22,7 +22,7 @@ from cellhouse.model import (
     rfc3339,
 )
 from cellhouse.runtime.requests import CreateRequest
-from cellhouse.sandbox import remove_leftovers
+from cellhouse.sandbox import discard_disk, remove_leftovers
 
 MARK = "CELLHOUSE_RUNTIME"
 """A variable in the environment of everything that runs in a runtime: by it a dead owner's leftovers are found."""
@@ -187,7 +187,11 @@ def _request(document: Any) -> CreateRequest | None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory that hostile code may have filled; links in it are never followed. Nothing where it is gone."""
+    """Remove a directory that hostile code may have filled; links in it are never followed. Nothing where it is gone.
+
+    Also where its /content is on a disk of its own still, since there was no room to take it off that.
+    """
+    discard_disk(path)
     with contextlib.suppress(FileNotFoundError):
         with HostileDir.open(path) as directory:
             while directory.clear():

@@ -16,7 +16,7 @@ from cellhouse.sandbox.base import (
 )
 from cellhouse.sandbox.landlock import LEAST_ABI as LANDLOCK_LEAST_ABI, landlock_abi
 from cellhouse.sandbox.leftovers import remove_leftovers
-from cellhouse.sandbox.limits import require_limits
+from cellhouse.sandbox.limits import discard_disk, require_limits
 from cellhouse.sandbox.privileged import DEFAULT_UIDS, Privileged, UidRange
 from cellhouse.sandbox.process import ProcessExit, SandboxProcess
 from cellhouse.sandbox.registry import DEFAULT_LEVEL, create_sandbox, levels
@@ -43,6 +43,7 @@ __all__ = [
     "TmpfsSizes",
     "UidRange",
     "create_sandbox",
+    "discard_disk",
     "landlock_abi",
     "levels",
     "owner_of",

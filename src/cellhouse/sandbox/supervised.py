@@ -1,6 +1,7 @@
 """What all backends share: a supervisor inside, started by a command, reached over a channel, and never believed."""
 
 import asyncio
+import errno
 import os
 import signal
 from abc import abstractmethod
@@ -318,8 +319,13 @@ class SupervisedSandbox(Conversation):
             for done in (await asyncio.wait(self._underway))[0]:
                 if not done.cancelled():
                     done.exception()  # told already, where anybody waited for it
-        await self.clean()
-        # Only now: where something resists, its uid stays taken for as long as this process lives.
+        try:
+            await self.clean()
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise  # something resists: its uid stays taken for as long as this process lives
+            self._privileged.give_back()  # nothing lives there any more; what it left has no room off its disk
+            raise
         self._privileged.give_back()
 
     async def _await_end(self) -> None:

@@ -77,6 +77,17 @@ def settle_disk(state: Path) -> None:
     image.unlink()
 
 
+def discard_disk(state: Path) -> None:
+    """The disk is no more, and nothing of what is on it: for who removes all of <state>. OSError where it resists."""
+    image, content = state / IMAGE, state / CONTENT
+    if image.exists() or os.path.ismount(content):
+        try:
+            _unmount(content)
+        except DiskUnavailable as error:
+            raise OSError(f"the disk {image} of /content can't be unmounted: {error}") from error
+        image.unlink(missing_ok=True)
+
+
 def _mount(image: Path, content: Path) -> None:
     _run("mount", "-t", "ext4", "-o", "loop,nosuid,nodev,noatime", str(image), str(content))
 
