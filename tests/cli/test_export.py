@@ -216,22 +216,21 @@ def run(door: Door, tmp_path: Path) -> Commands:
     return Commands(door, directory)
 
 
-async def test_a_service_gives_all_but_the_code(run: Commands, door: Door) -> None:
+async def test_a_service_gives_all_that_is_on_record(run: Commands, door: Door) -> None:
     await door.run("print one\ndisplay <i>x</i>", executionId="one")
     ended = await run("export", "here/main")
     assert (ended.status, ended.err) == (0, "")
     _, cell = read(ended.out)["cells"]
-    assert [each["output_type"] for each in cell["outputs"]] == ["display_data", "stream", "display_data"]
-    assert note_of(cell["outputs"][0]) == "code"
-    assert cell["metadata"]["cellhouse"]["codeSha256"] in notes(cell["outputs"])[0]
-    assert cell["outputs"][2]["data"] == {"text/html": "<i>x</i>"}
+    assert cell["source"] == "print one\ndisplay <i>x</i>"
+    assert [each["output_type"] for each in cell["outputs"]] == ["stream", "display_data"]
+    assert cell["outputs"][1]["data"] == {"text/html": "<i>x</i>"}
 
 
 async def test_what_runs_in_a_service_is_exported_as_it_stands(run: Commands, door: Door) -> None:
     await door.start("print so far\nhold", executionId="one")
     ended = await run("export", "here/main/one")
     _, cell = read(ended.out)["cells"]
-    assert note_of(cell["outputs"][1]) == "state"
+    assert note_of(cell["outputs"][0]) == "state"
     assert cell["metadata"]["cellhouse"]["state"] == "RUNNING"
     door.kernel.release.set()
 
@@ -252,7 +251,6 @@ async def test_late_output_of_a_living_runtime_is_there_and_nobody_waits_for_mor
     ended = await run("export", "here/main/one")
     _, cell = read(ended.out)["cells"]
     assert [each.get("text") or note_of(each) for each in cell["outputs"]] == [
-        "code",
         "one\n",
         "late",
         "later\n",

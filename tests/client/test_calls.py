@@ -28,7 +28,7 @@ from tests.runtime.support import FakeWorld
 CALLS = {
     "runtime_specs", "create_runtime", "get_runtime", "list_runtimes", "page_runtimes", "keep_alive",
     "delete_runtime", "create_session", "get_session", "list_sessions", "page_sessions", "interrupt", "restart",
-    "delete_session", "execute", "get_execution", "events", "cancel", "provide_input", "list_executions",
+    "delete_session", "execute", "get_execution", "get_code", "events", "cancel", "provide_input", "list_executions",
     "read_text", "get_rich_output", "get_bundle", "get_output_data", "put_file", "open_file", "list_files",
     "delete_file", "close",
 }  # fmt: skip
@@ -116,6 +116,7 @@ async def test_an_execution_gives_its_result_its_texts_and_its_outputs(
     result = await within(handle.result())
     assert (result.outcome, result.stdout, result.result) == (Outcome.OK, "a\n", "2")
     assert await client.get_execution(result.execution) == result == await handle.snapshot()
+    assert await client.get_code(result.execution) == "print a\ndisplay <b>\nvalue 2"
     assert (await client.read_text(result.execution, "stdout", offset=1)).text == "\n"
     assert (await client.get_rich_output(result.execution, 0)).mime_types == ("text/html",)
     bundle = await client.get_bundle(result.execution, 0)

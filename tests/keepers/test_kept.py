@@ -45,6 +45,7 @@ async def test_code_runs_and_its_events_are_those_of_a_house(kept: KeptHouse) ->
     assert dense(events)
     assert dense(await all_events(handle, after=2), after=2)
     assert await kept.get_execution(str(handle.name)) == result
+    assert await kept.get_code(str(handle.name)) == "print('hello')\n6 * 7"
 
 
 async def test_the_same_id_is_the_same_execution(kept: KeptHouse) -> None:

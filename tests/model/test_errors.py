@@ -56,7 +56,9 @@ def test_an_error_has_the_code_of_the_table(cls: type[CellhouseError], status: s
 
 
 def test_the_tree_is_the_table_and_is_drawn() -> None:
-    assert set(CellhouseError.__subclasses__()) == {cls for cls, _, _ in TABLE}
+    # Others have some of their own below it, where a test before this one has loaded them.
+    ours = {cls for cls in CellhouseError.__subclasses__() if cls.__module__ == errors.__name__}
+    assert ours == {cls for cls, _, _ in TABLE}
     for cls, status, http in TABLE:
         (line,) = [line for line in (errors.__doc__ or "").splitlines() if f" {cls.__name__} " in line]
         assert f" {status} " in line

@@ -11,7 +11,7 @@ DOMAIN EXECUTION_ID_MAX GIB ID_MAX INT64_MAX JSON_SCHEMA_DIALECT KIB MESSAGE_BYT
 AlreadyExists Artifact ArtifactEvent Base64 BrokenKernel CallReason CaptureLimits CellhouseError Cleared
 ClearedEvent Clock CodeArtifact CodeResult CodeTruncated DeadlineExceeded DisplayEvent
 DisplayUpdatedEvent DropReason EndReason Enforcement EnvironmentOffer ErrorEvent ErrorInfo Event
-ExecuteCodeRequest ExecuteCodeResult ExecutionError ExecutionList ExecutionName ExecutionState
+ExecuteCodeRequest ExecuteCodeResult ExecutionCode ExecutionError ExecutionList ExecutionName ExecutionState
 ExecutionSummary FailedPrecondition FileEntry FileList FileWritten FinishedEvent InputRequestedEvent
 Int32 Int64 Internal InvalidArgument Isolation IsolationLayer IsolationOffer Late LateEvent LimitHit
 LimitName LimitRange LimitReport NotFound Notice NoticeEvent NoticeReason Outcome PermissionDenied

@@ -198,9 +198,7 @@ class _Remote:
         self.get_execution = client.get_execution
         self.get_rich_output = client.get_rich_output
         self.get_bundle = client.get_bundle
-
-    async def get_code(self, name: str) -> str | None:
-        return None  # a service tells its SHA-256
+        self.get_code = client.get_code
 
     def events(self, name: str, *, late: bool) -> AsyncIterator[Event | TailFrame]:
         return self._client.events(name, late=late)

@@ -151,6 +151,10 @@ class AsyncClient:
         """The snapshot while it runs, the result after, also of a runtime that is gone."""
         return await self._shell.run(self._calls.get_execution(name))
 
+    async def get_code(self, name: str) -> str:
+        """The code as it was handed in."""
+        return await self._shell.run(self._calls.get_code(name))
+
     async def cancel(self, name: str) -> None:
         """Interrupt the execution, or end it where it still waits. Nothing happens where it has ended."""
         await self._shell.run(self._calls.cancel(name))

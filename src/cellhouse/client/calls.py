@@ -12,6 +12,7 @@ from cellhouse.client.streams import path_of
 from cellhouse.model import (
     AlreadyExists,
     ExecuteCodeResult,
+    ExecutionCode,
     ExecutionList,
     ExecutionName,
     FileList,
@@ -152,6 +153,10 @@ class Calls:
 
     def get_execution(self, name: str) -> Flow[ExecuteCodeResult]:
         return self._get(path_of(ExecutionName.parse(name)), ExecuteCodeResult.from_wire)
+
+    def get_code(self, name: str) -> Flow[str]:
+        path = f"{path_of(ExecutionName.parse(name))}/code"
+        return self._get(path, lambda found: ExecutionCode.from_wire(found).code)
 
     def cancel(self, name: str) -> Flow[None]:
         return self._post(f"{path_of(ExecutionName.parse(name))}:cancel", None, _nothing)

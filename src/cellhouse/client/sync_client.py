@@ -151,6 +151,10 @@ class Client:
         """The snapshot while it runs, the result after, also of a runtime that is gone."""
         return self._shell.run(self._calls.get_execution(name))
 
+    def get_code(self, name: str) -> str:
+        """The code as it was handed in."""
+        return self._shell.run(self._calls.get_code(name))
+
     def cancel(self, name: str) -> None:
         """Interrupt the execution, or end it where it still waits. Nothing happens where it has ended."""
         self._shell.run(self._calls.cancel(name))

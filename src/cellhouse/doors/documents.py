@@ -6,6 +6,7 @@ from cellhouse.model import (
     ErrorInfo,
     ExecuteCodeRequest,
     ExecuteCodeResult,
+    ExecutionCode,
     ExecutionList,
     FileList,
     FileWritten,
@@ -28,6 +29,7 @@ _COMPONENTS: Final = "#/components/schemas/"
 _MADE: Final = (
     ErrorInfo,
     ExecuteCodeResult,
+    ExecutionCode,
     ExecutionList,
     FileList,
     FileWritten,

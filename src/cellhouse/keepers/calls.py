@@ -78,6 +78,10 @@ async def _create_runtime(house: House, a: Arguments) -> Runtime:
     )
 
 
+async def _get_code(house: House, a: Arguments) -> str:
+    return house.get_code(a["name"])
+
+
 async def _latest_output(house: House, a: Arguments) -> tuple[int, str]:
     return house.latest_output(a["name"], a["index"])
 
@@ -150,6 +154,7 @@ KNOWN: Final = _plain("known", _known)
 GET_EXECUTION: Final = _document(
     "getExecution", ExecuteCodeResult, lambda house, a: house.get_execution(a["name"])
 )
+GET_CODE: Final = _plain("getCode", _get_code)
 RESULT: Final = _document(
     "result", ExecuteCodeResult, lambda house, a: house.result(a["name"]), breakable=True
 )
@@ -176,7 +181,8 @@ METHODS: Final[dict[str, Method[Any]]] = {
     method.name: method
     for method in (
         CREATE_RUNTIME, GET_RUNTIME, KEEP_ALIVE, DELETE_RUNTIME, CREATE_SESSION, GET_SESSION, LIST_SESSIONS,
-        PAGE_SESSIONS, INTERRUPT, RESTART, DELETE_SESSION, SESSION_LOG, EXECUTE, KNOWN, GET_EXECUTION, RESULT, CANCEL,
+        PAGE_SESSIONS, INTERRUPT, RESTART, DELETE_SESSION, SESSION_LOG, EXECUTE, KNOWN, GET_EXECUTION,
+        GET_CODE, RESULT, CANCEL,
         PROVIDE_INPUT, LIST_EXECUTIONS, READ_TEXT, LATEST_OUTPUT, DELETE_FILE, UNFINISHED, KERNELS, DRAIN,
     )
 }  # fmt: skip

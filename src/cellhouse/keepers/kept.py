@@ -361,6 +361,10 @@ class KeptHouse:
         return await self._of_execution(name, calls.GET_EXECUTION)
 
     @answering
+    async def get_code(self, name: str) -> str:
+        return await self._of_execution(name, calls.GET_CODE)
+
+    @answering
     def events(
         self, name: str, *, after: int = 0, late: bool = False, tails: bool = False
     ) -> AsyncIterator[Event | TailFrame]:

@@ -97,6 +97,8 @@ class AnyHouse(Protocol):
 
     async def get_execution(self, name: str) -> ExecuteCodeResult: ...
 
+    async def get_code(self, name: str) -> str: ...
+
     def events(
         self, name: str, *, after: int = 0, late: bool = False, tails: bool = False
     ) -> AsyncIterator[Event | TailFrame]: ...
@@ -203,6 +205,9 @@ class DirectHouse:
 
     async def session_log(self, session: str) -> list[dict[str, str]]:
         return self.house.session_log(session)
+
+    async def get_code(self, name: str) -> str:
+        return self.house.get_code(name)
 
     async def follower(
         self,

@@ -78,6 +78,7 @@ from cellhouse.model.limits import (
 from cellhouse.model.listing import (
     BrokenKernel,
     EnvironmentOffer,
+    ExecutionCode,
     ExecutionList,
     ExecutionSummary,
     FileEntry,
@@ -179,6 +180,7 @@ __all__ = [
     "Event",
     "ExecuteCodeRequest",
     "ExecuteCodeResult",
+    "ExecutionCode",
     "ExecutionError",
     "ExecutionList",
     "ExecutionName",

@@ -54,6 +54,12 @@ class TextPart(Wire):
     eof: bool
 
 
+class ExecutionCode(Wire):
+    """The code of an execution, as it was handed in."""
+
+    code: Annotated[Text, proto3] = ""
+
+
 class FileEntry(Wire):
     """One name beneath /content. Bytes that are no UTF-8 are escaped; size only of regular files."""
 

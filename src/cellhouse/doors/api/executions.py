@@ -17,6 +17,7 @@ from cellhouse.doors.visit import Visit, enter, told, told_of
 from cellhouse.model import (
     CallReason,
     ExecuteCodeRequest,
+    ExecutionCode,
     ExecutionList,
     ExecutionSummary,
     InvalidArgument,
@@ -143,6 +144,12 @@ async def provide_input(request: Request, runtime: str, session: str, execution:
 async def get_execution(request: Request, runtime: str, session: str, execution: str) -> Response:
     visit = enter(request, Scope.READ)
     return told(await visit.house.get_execution(_name(runtime, session, execution)))
+
+
+@router.get(f"{_ONE}/code", responses=answers("ExecutionCode", "The code, as it was handed in."))
+async def get_code(request: Request, runtime: str, session: str, execution: str) -> Response:
+    visit = enter(request, Scope.READ)
+    return told(ExecutionCode(code=await visit.house.get_code(_name(runtime, session, execution))))
 
 
 @router.get(
