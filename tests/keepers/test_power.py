@@ -50,8 +50,8 @@ async def ran_until_power_went(state: Path, environment: Environment) -> list[st
         directory = Place(state, "here").directory
         pid = places_of.holder(directory)
         assert pid is not None
+        await served.kill()  # first: it would tidy up behind the other
         kill(pid)
-        await served.kill()
         await ended(pid)
     return names
 

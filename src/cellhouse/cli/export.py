@@ -76,7 +76,7 @@ def export(
         with_service("export", url, remote)
 
     async def local() -> int:
-        async with House(recorded_in(state_dir)) as house:
+        async with House(recorded_in(state_dir, target.runtime)) as house:
             return await work(_Local(house))
 
     exit_with("export", local)

@@ -2,7 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -12,25 +13,31 @@ from cellhouse.cli.service import OK, Url, exit_with, print_json, read_name, wit
 from cellhouse.cli.show import Show
 from cellhouse.house import House
 from cellhouse.model import (
+    CallReason,
     Event,
     ExecutionName,
     ExecutionState,
     ExecutionSummary,
     FinishedEvent,
     NotFound,
+    NoticeReason,
     SessionName,
     TailFrame,
 )
 
 if TYPE_CHECKING:
-    from cellhouse.client import (  # httpx is slow to load, and not for who only runs some code
-        AsyncClient,
-        TextName,
-    )
+    from cellhouse.client import AsyncClient  # httpx is slow to load, and not for who only runs some code
 
 PAGE_BYTES: Final = 1 << 20
 LOOK_SECONDS: Final = 1.0
 """How often a session in which nothing runs is looked at."""
+
+
+class Text(StrEnum):
+    """The texts of an execution that can be had whole."""
+
+    STDOUT = "stdout"
+    STDERR = "stderr"
 
 
 def logs(
@@ -40,6 +47,10 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Go on while it runs; for a session, until it is deleted.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print events, one JSON document a line.")] = False,
+    text: Annotated[
+        Text | None,
+        typer.Option("--text", help="Print one whole text of one execution and nothing else."),
+    ] = None,
     state_dir: StateDir = None,
 ) -> None:
     """Print what was printed: stdout and stderr each to its own, outputs and errors in a line of their own.
@@ -48,7 +59,9 @@ def logs(
     """
 
     async def work(client: "AsyncClient") -> int:
-        target = read_name(name, SessionName, ExecutionName)
+        target = _target(name, text)
+        if text is not None:
+            return await _whole(client, str(target), text)
         shower = _Shower(json)
         if isinstance(target, ExecutionName):
             result = await client.get_execution(str(target))
@@ -60,9 +73,11 @@ def logs(
         return OK
 
     async def local() -> int:
-        target = read_name(name, SessionName, ExecutionName)
+        target = _target(name, text)
         shower = _Shower(json)
-        async with House(recorded_in(state_dir)) as house:
+        async with House(recorded_in(state_dir, target.runtime)) as house:
+            if text is not None:
+                return await _whole(house, str(target), text)
             if isinstance(target, ExecutionName):
                 await shower.follow(house, str(target))
                 return OK
@@ -72,6 +87,12 @@ def logs(
                 for entry in page.entries:
                     shower.head(entry.name, entry.created)
                     await shower.follow(house, entry.name)
+                if not page.entries and not token:
+                    raise NotFound(
+                        f"nothing is on record of {target} in {house.state_dir}; name a session in which code was "
+                        "executed, or another directory with --state-dir",
+                        reason=CallReason.NO_SUCH_SESSION,
+                    )
                 if not (token := page.next_page_token):
                     return OK
 
@@ -130,21 +151,43 @@ class _Shower:
             return
         self._show.event(event)
         if isinstance(event, FinishedEvent):
+            if any(each.reason == NoticeReason.EVENT_TEXT_LIMIT for each in event.result.notices or ()):
+                self._show.remark(
+                    "the text above is not whole: --text stdout (or stderr) prints one whole", "bold"
+                )
             self._show.remark(f"{event.result.outcome}; {event.result.execution}", "dim")
 
     async def _texts(self, client: "AsyncClient", name: str) -> None:
         """All that has been printed so far, also what is no event any more."""
         for which, out in (("stdout", sys.stdout), ("stderr", sys.stderr)):
             assert self._show is not None
-            async for text in _pages(client, name, "stdout" if which == "stdout" else "stderr"):
+            async for text in _pages(client, name, Text(which)):
                 self._show.text(which, text)
             out.flush()
 
 
-async def _pages(client: "AsyncClient", name: str, which: "TextName") -> AsyncIterator[str]:
+def _target(name: str, text: Text | None) -> SessionName | ExecutionName:
+    """What is asked for; one text is of one execution."""
+    target = (
+        read_name(name, ExecutionName) if text is not None else read_name(name, SessionName, ExecutionName)
+    )
+    assert isinstance(target, SessionName | ExecutionName)
+    return target
+
+
+async def _whole(source: "AsyncClient | House", name: str, which: Text) -> int:
+    """All that was printed, as it was: its bytes are the code's."""
+    async for text in _pages(source, name, which):
+        sys.stdout.buffer.write(text.encode())
+    sys.stdout.buffer.flush()
+    return OK
+
+
+async def _pages(source: "AsyncClient | House", name: str, which: Text) -> AsyncIterator[str]:
     offset = 0
     while True:
-        part = await client.read_text(name, which, offset=offset, limit=PAGE_BYTES)
+        found = source.read_text(name, which.value, offset=offset, limit=PAGE_BYTES)
+        part = await found if isinstance(found, Awaitable) else found
         if part.text:
             yield part.text
         if part.eof or part.next_offset <= offset:

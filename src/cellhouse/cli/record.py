@@ -9,6 +9,7 @@ import typer
 from cellhouse.cli.service import OK, Json, Url, exit_with, print_json, print_table, read_name, with_service
 from cellhouse.cli.show import size_text, tame
 from cellhouse.house import House
+from cellhouse.keepers.place import KEEPERS
 from cellhouse.model import ExecuteCodeResult, ExecutionName, InvalidArgument
 from cellhouse.runtime.state import state_root
 
@@ -49,15 +50,19 @@ def show(
         with_service("show", url, remote)
 
     async def local() -> int:
-        async with House(recorded_in(state_dir)) as house:
-            return _shown(await house.get_execution(_name(name)), json)
+        execution = read_name(name, ExecutionName)
+        async with House(recorded_in(state_dir, execution.runtime)) as house:
+            return _shown(await house.get_execution(str(execution)), json)
 
     exit_with("show", local)
 
 
-def recorded_in(state_dir: Path | None) -> Path:
-    """The state directory to read records from. INVALID_ARGUMENT where there are none."""
+def recorded_in(state_dir: Path | None, runtime: str) -> Path:
+    """The state directory to read records of a runtime from: its keeper's, where it had one. INVALID_ARGUMENT where there are none."""
     directory = state_dir or state_root()
+    kept = directory / KEEPERS / runtime
+    if (kept / "journal").is_dir():
+        return kept
     if not (directory / "journal").is_dir():
         raise InvalidArgument.of_field(
             "--state-dir", f"{directory} holds no records; name a state directory, or a service with --url"
@@ -101,7 +106,12 @@ def _facts(result: ExecuteCodeResult) -> list[tuple[str, str]]:
     facts += [("file", f"{each.name}, {size_text(each.bytes or 0)}") for each in result.artifacts or ()]
     facts += [("notice", f"{each.reason}: {each.text}") for each in result.notices or ()]
     if result.output_truncated:
-        facts.append(("shortened", "the texts below are not whole; cellhouse logs prints all of them"))
+        facts.append(
+            (
+                "shortened",
+                "the texts below are not whole; cellhouse logs --text stdout (or stderr) prints one whole",
+            )
+        )
     return facts
 
 

@@ -1,6 +1,7 @@
 """The living runtimes of one house: made once, found by name, deleted, closed."""
 
 import asyncio
+import errno
 from functools import partial
 from pathlib import Path
 
@@ -132,7 +133,9 @@ class Runtimes:
             try:
                 await host.close(Ending.DELETE_RUNTIME, "the runtime was deleted")
             except OSError as error:
-                # On a full disk, say: what could not be kept of it is not wanted.
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                # What there was no room to keep of it is not wanted.
                 _logger.warning(
                     "a runtime that is deleted did not close well", runtime=str(runtime), error=str(error)
                 )
