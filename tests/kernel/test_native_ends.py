@@ -247,6 +247,16 @@ async def test_one_that_can_not_be_killed_is_given_up(
     assert (died.exit_status, died.signal) == (None, None)
 
 
+async def test_who_is_said_to_have_started_processes_is_who_was_asked(natives: Natives) -> None:
+    """Names that a forger makes up would be without end."""
+    kernel = await natives.start()
+    forge = "[peer.say('execute_reply', {}, channel='shell', parent=f'made-up-{n}', forked=True) for n in range(50)]"
+    await run(kernel, forge)
+    assert kernel._pairs[-1].holders == set()
+    await run(kernel, "peer.forked = True")
+    assert len(kernel._pairs[-1].holders) == 1
+
+
 async def test_what_was_not_sent_is_forgotten_with_its_descriptors(natives: Natives) -> None:
     kernel = await natives.start()
     await run(kernel, "peer.forked = True")

@@ -296,7 +296,10 @@ class NativeKernel(KernelLife):
             elif state == "idle":
                 self._running = "" if frame.parent == self._running else self._running
                 self._asked = "" if frame.parent == self._asked else self._asked
-        elif frame.forked and frame.msg_type == "execute_reply" and frame.channel == "shell":
+        elif (
+            (frame.forked and frame.msg_type == "execute_reply" and frame.channel == "shell")
+            and frame.parent == self._asked  # the names that a forger makes up would be without end
+        ):
             self._pairs[-1].holders.add(frame.parent)
         self._inbox.put(message, frame.size)
 
