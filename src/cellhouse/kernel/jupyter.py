@@ -204,10 +204,6 @@ class JupyterKernel(KernelLife):
     def interrupting(self) -> bool:
         return self._interrupts > 0
 
-    @property
-    def distrusted(self) -> str:
-        return ""
-
     def _message(self, name: str, frames: list[Frame], size: int) -> None:
         assert name in ("shell", "iopub", "stdin", "control")
         try:

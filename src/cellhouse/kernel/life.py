@@ -39,6 +39,10 @@ class KernelLife(ABC):
         self._log = ""
         self._complaint = ""
 
+    @property
+    def distrusted(self) -> str:
+        return ""
+
     # what each kind does in its own way
 
     @abstractmethod
