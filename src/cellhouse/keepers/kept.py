@@ -29,11 +29,9 @@ from cellhouse.model import (
     ExecuteCodeRequest,
     ExecuteCodeResult,
     ExecutionName,
-    FileList,
     FileWritten,
     NotFound,
     ResourceExhausted,
-    RichOutput,
     Runtime,
     RuntimeList,
     RuntimeName,
@@ -48,13 +46,12 @@ from cellhouse.model import (
     check_id,
     mint_id,
 )
-from cellhouse.runtime import ContentFile, ExecutionHandle, OutputData, Settings, outputs
+from cellhouse.runtime import ExecutionHandle, Settings
 from cellhouse.runtime.answering import NotOpened, answering
+from cellhouse.runtime.contents import ReadableContents
 from cellhouse.runtime.following import PAGE_BYTES
 from cellhouse.runtime.paging import page_by_name
 from cellhouse.runtime.requests import CreateRequest, CreateRequests
-from cellhouse.runtime.threads import in_thread
-from cellhouse.runtime.transfer import listing
 
 R = TypeVar("R")
 
@@ -62,7 +59,7 @@ UPLOAD_BYTES: Final = 1 << 62
 """No limit of its own for a file that a program puts: /content has one."""
 
 
-class KeptHouse:
+class KeptHouse(ReadableContents):
     """`keepers.surface.AnyHouse` over one state directory. An async context manager, owned by one event loop.
 
     Closing it ends all runtimes; `leave` lets them go on for the next one on the same directory. It may die at any moment:
@@ -411,28 +408,8 @@ class KeptHouse:
 
     # rich outputs and files: the service reads /content itself, as a house does
 
-    @answering
-    async def get_rich_output(self, name: str, index: int) -> RichOutput:
-        result = await self.get_execution(name)
-        latest = await self._of_execution(name, calls.LATEST_OUTPUT, index=index)
-        with self._content_of(name) as content:
-            return await in_thread(outputs.rich_output, result, latest, content, index)
-
-    @answering
-    async def get_bundle(self, name: str, index: int) -> dict[str, Any]:
-        result = await self.get_execution(name)
-        with self._content_of(name) as content:
-            return await in_thread(outputs.bundle, result, content, index)
-
-    @answering
-    async def get_output_data(self, name: str, index: int, mime_type: str) -> OutputData:
-        result = await self.get_execution(name)
-        latest = await self._of_execution(name, calls.LATEST_OUTPUT, index=index)
-        with self._content_of(name) as content:
-            return await in_thread(outputs.output_data, result, latest, content, index, mime_type)
-
-    def _content_of(self, name: str) -> contextlib.closing[HostileDir]:
-        return contextlib.closing(self.open_content(str(ExecutionName.parse(name).runtime_name)))
+    async def _latest(self, name: str, index: int) -> tuple[int, str]:
+        return await self._of_execution(name, calls.LATEST_OUTPUT, index=index)
 
     @answering
     async def put_file(self, runtime: str, path: str, chunks: Iterable[bytes]) -> int:
@@ -459,16 +436,6 @@ class KeptHouse:
         if not place.exists():
             return self._root.open_content(runtime)
         return place.store().content(name)
-
-    @answering
-    def open_file(self, runtime: str, path: str) -> ContentFile:
-        with self.open_content(runtime) as content:
-            return ContentFile.open(content, path)
-
-    @answering
-    async def list_files(self, runtime: str, path: str = "", *, recursive: bool = False) -> FileList:
-        with self.open_content(runtime) as content:
-            return await in_thread(listing, content, path, recursive=recursive)
 
     @answering
     async def delete_file(self, runtime: str, path: str) -> None:

@@ -24,13 +24,62 @@ from cellhouse.runtime.threads import in_thread
 from cellhouse.runtime.transfer import ContentFile, listing
 
 
-class Contents(ABC):
-    """The part of a house that reads and writes what its runtimes have in /content, living or closed."""
-
-    _store: RuntimeStore
+class ReadableContents(ABC):
+    """The part of a house that reads what its runtimes have in /content, living or closed, wherever their records are."""
 
     @abstractmethod
     async def get_execution(self, name: str) -> ExecuteCodeResult: ...
+
+    @abstractmethod
+    def open_content(self, runtime: str) -> HostileDir: ...
+
+    @abstractmethod
+    async def _latest(self, name: str, index: int) -> tuple[int, str]:
+        """The newest revision and digest of an output that the journal knows of; 0 and empty where it knows none."""
+
+    @answering
+    async def get_rich_output(self, name: str, index: int) -> RichOutput:
+        """The output as it is now: current size, `revision`, `modified`."""
+        result = await self.get_execution(name)
+        latest = await self._latest(name, index)
+        with self._content_of(name) as content:
+            return await in_thread(outputs.rich_output, result, latest, content, index)
+
+    @answering
+    async def get_bundle(self, name: str, index: int) -> dict[str, Any]:
+        """The nbformat output. NOT_FOUND where it was dropped, removed, or the runtime deleted."""
+        result = await self.get_execution(name)
+        with self._content_of(name) as content:
+            return await in_thread(outputs.bundle, result, content, index)
+
+    @answering
+    async def get_output_data(self, name: str, index: int, mime_type: str) -> OutputData:
+        """One representation of a rich output, decoded."""
+        result = await self.get_execution(name)
+        latest = await self._latest(name, index)
+        with self._content_of(name) as content:
+            return await in_thread(outputs.output_data, result, latest, content, index, mime_type)
+
+    @answering
+    def open_file(self, runtime: str, path: str) -> ContentFile:
+        """A file of /content, also of a closed runtime; to be closed by the caller. NOT_FOUND, INVALID_ARGUMENT."""
+        with self.open_content(runtime) as content:
+            return ContentFile.open(content, path)
+
+    @answering
+    async def list_files(self, runtime: str, path: str = "", *, recursive: bool = False) -> FileList:
+        """What is in a directory of /content, without what executions displayed; at most 10,000 names, and it says so."""
+        with self.open_content(runtime) as content:
+            return await in_thread(listing, content, path, recursive=recursive)
+
+    def _content_of(self, name: str) -> contextlib.closing[HostileDir]:
+        return contextlib.closing(self.open_content(str(ExecutionName.parse(name).runtime_name)))
+
+
+class Contents(ReadableContents):
+    """The same of a house that has the records and the runtimes itself; and what is written there."""
+
+    _store: RuntimeStore
 
     @abstractmethod
     def _log(self, execution: ExecutionName) -> ExecutionLog: ...
@@ -39,32 +88,12 @@ class Contents(ABC):
     def _host(self, name: RuntimeName) -> RuntimeHost: ...
 
     @answering
-    async def get_rich_output(self, name: str, index: int) -> RichOutput:
-        """The output as it is now: current size, `revision`, `modified`."""
-        execution, result = await self._result(name)
-        latest = outputs.latest_of(self._log(execution), index)
-        with self._content(execution) as content:
-            return await in_thread(outputs.rich_output, result, latest, content, index)
-
-    @answering
     def latest_output(self, name: str, index: int) -> tuple[int, str]:
         """The newest revision and digest of an output that the journal knows of; 0 and empty where it knows none."""
         return outputs.latest_of(self._log(ExecutionName.parse(name)), index)
 
-    @answering
-    async def get_bundle(self, name: str, index: int) -> dict[str, Any]:
-        """The nbformat output. NOT_FOUND where it was dropped, removed, or the runtime deleted."""
-        execution, result = await self._result(name)
-        with self._content(execution) as content:
-            return await in_thread(outputs.bundle, result, content, index)
-
-    @answering
-    async def get_output_data(self, name: str, index: int, mime_type: str) -> OutputData:
-        """One representation of a rich output, decoded."""
-        execution, result = await self._result(name)
-        latest = outputs.latest_of(self._log(execution), index)
-        with self._content(execution) as content:
-            return await in_thread(outputs.output_data, result, latest, content, index, mime_type)
+    async def _latest(self, name: str, index: int) -> tuple[int, str]:
+        return self.latest_output(name, index)
 
     @answering
     async def put_file(self, runtime: str, path: str, chunks: Iterable[bytes]) -> int:
@@ -85,26 +114,6 @@ class Contents(ABC):
         return await host.receive_file(path, chunks, limit=limit, sha256=sha256)
 
     @answering
-    def open_file(self, runtime: str, path: str) -> ContentFile:
-        """A file of /content, also of a closed runtime; to be closed by the caller. NOT_FOUND, INVALID_ARGUMENT."""
-        with self.open_content(runtime) as content:
-            return ContentFile.open(content, path)
-
-    @answering
-    async def list_files(self, runtime: str, path: str = "", *, recursive: bool = False) -> FileList:
-        """What is in a directory of /content, without what executions displayed; at most 10,000 names, and it says so."""
-        with self.open_content(runtime) as content:
-            return await in_thread(listing, content, path, recursive=recursive)
-
-    @answering
     async def delete_file(self, runtime: str, path: str) -> None:
         """Remove a file of /content; NOT_FOUND, INVALID_ARGUMENT for a directory."""
         await self._host(RuntimeName.parse(runtime)).delete_file(path)
-
-    # within
-
-    async def _result(self, name: str) -> tuple[ExecutionName, ExecuteCodeResult]:
-        return ExecutionName.parse(name), await self.get_execution(name)
-
-    def _content(self, execution: ExecutionName) -> contextlib.closing[HostileDir]:
-        return contextlib.closing(self._store.content(execution.runtime))
