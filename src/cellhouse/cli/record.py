@@ -9,7 +9,6 @@ import typer
 from cellhouse.cli.service import OK, Json, Url, exit_with, print_json, print_table, read_name, with_service
 from cellhouse.cli.show import size_text, tame
 from cellhouse.house import House
-from cellhouse.keepers.place import KEEPERS
 from cellhouse.model import ExecuteCodeResult, ExecutionName, InvalidArgument
 from cellhouse.runtime.state import state_root
 
@@ -59,6 +58,8 @@ def show(
 
 def recorded_in(state_dir: Path | None, runtime: str) -> Path:
     """The state directory to read records of a runtime from: its keeper's, where it had one. INVALID_ARGUMENT where there are none."""
+    from cellhouse.keepers.place import KEEPERS  # slow to load, and not for who only runs some code
+
     directory = state_dir or state_root()
     kept = directory / KEEPERS / runtime
     if (kept / "journal").is_dir():
