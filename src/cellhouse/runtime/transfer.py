@@ -52,8 +52,11 @@ def told_of_file(path: str) -> Iterator[None]:
         ) from None
     except FileNotFoundError:
         raise NotFound(f"there is no {path[:200]!a} in /content", reason=CallReason.NO_SUCH_FILE) from None
-    except (FileError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
+    except FileError as error:
         raise InvalidArgument.of_field("path", f"{error}") from None
+    except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        # Not in its own words, which name directories of the host.
+        raise InvalidArgument.of_field("path", f"{path[:200]!a}: {error.strerror}") from None
 
 
 def begin(content: HostileDir, path: str) -> Incoming:
