@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,34 @@ async def test_a_body_that_is_too_large_is_refused(fakes: FakeWorld, tmp_path: P
                 door.client.post(path, content=content), 413, "INVALID_ARGUMENT", "BODY_TOO_LARGE"
             )
             assert error["details"][0]["metadata"]["limit"] == "body_bytes"
+
+
+async def test_bodies_that_are_too_large_together_are_refused_and_given_back(
+    fakes: FakeWorld, tmp_path: Path
+) -> None:
+    async with opened(fakes, tmp_path / "state", body_bytes=1_000, bodies_bytes=1_500) as door:
+        await door.make()
+        path = door.path(":executeCode")
+        arrived, go_on = asyncio.Event(), asyncio.Event()
+        begun = json.dumps({"code": "print first", "executionId": "first"}).encode()
+
+        async def slowly() -> AsyncIterator[bytes]:
+            yield begun[:-1] + b" " * 800
+            arrived.set()
+            await go_on.wait()
+            yield b"}"
+
+        first = asyncio.create_task(door.client.post(path, content=slowly()))
+        await within(arrived.wait())
+        await until(lambda: door.service.tenants.open[0].body_bytes > 800)
+        large = begun[:-1] + b" " * 800 + b"}"
+        error = await refused(
+            door.client.post(path, content=large), 429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED"
+        )
+        assert error["details"][0]["metadata"]["limit"] == "bodies_bytes"
+        go_on.set()
+        assert (await within(first)).status_code == 200
+        assert door.service.tenants.open[0].body_bytes == 0
 
 
 async def test_code_that_is_too_long_is_refused(door: Door) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import binascii
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 import pydantic_core
@@ -46,9 +46,14 @@ async def chunks_of(request: Request, *, limit: int, name: str, seconds: float) 
             yield chunk
 
 
-async def json_object(request: Request, *, limit: int, seconds: float) -> dict[str, Any]:
-    """The body as a JSON object; empty where there is none."""
-    pieces = [chunk async for chunk in chunks_of(request, limit=limit, name="body_bytes", seconds=seconds)]
+async def json_object(
+    request: Request, *, limit: int, seconds: float, take: Callable[[int], None]
+) -> dict[str, Any]:
+    """The body as a JSON object; empty where there is none. `take` is told the bytes of each piece, and may refuse them."""
+    pieces = []
+    async for chunk in chunks_of(request, limit=limit, name="body_bytes", seconds=seconds):
+        take(len(chunk))
+        pieces.append(chunk)
     body = b"".join(pieces)
     if not body.strip():
         return {}

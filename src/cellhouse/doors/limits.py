@@ -12,6 +12,8 @@ class DoorLimits:
 
     # Bytes of a body that is JSON. Code of 4 MiB fits, escapes and all, unless most of it is control characters.
     body_bytes: int = 16 * MIB
+    # Bytes of all JSON bodies that are being read.
+    bodies_bytes: int = 256 * MIB
     # Bytes of one uploaded file.
     file_bytes: int = 4 * GIB
     # Requests in a second, and how many may come at once after a silence.

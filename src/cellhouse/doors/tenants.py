@@ -35,6 +35,7 @@ class Tenant:
         self._executions = executions
         self.requests = 0
         self.streams = 0
+        self.body_bytes = 0
         self._limits, self._now = limits, now
         self._tokens, self._filled = float(limits.burst), now()
 
@@ -73,6 +74,28 @@ class Tenant:
             yield
         finally:
             self.requests -= 1
+
+    @contextmanager
+    def body(self) -> Iterator[Callable[[int], None]]:
+        """While a JSON body is being read; to be told the bytes of each piece. QUOTA_EXCEEDED where there are too many at once."""
+        mine = 0
+
+        def take(size: int) -> None:
+            nonlocal mine
+            if self.body_bytes + size > self._limits.bodies_bytes:
+                raise ResourceExhausted(
+                    f"the bodies that are being read have {self._limits.bodies_bytes} bytes together, which is the limit "
+                    "(bodies_bytes); wait for some to end",
+                    reason=CallReason.QUOTA_EXCEEDED,
+                    limit="bodies_bytes",
+                )
+            mine += size
+            self.body_bytes += size
+
+        try:
+            yield take
+        finally:
+            self.body_bytes -= mine
 
     def open_stream(self) -> "StreamSlot":
         """A place for one more stream, to be given back."""

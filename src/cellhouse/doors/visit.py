@@ -31,7 +31,11 @@ class Visit:
 
     async def json(self) -> dict[str, Any]:
         """The body, which is a JSON object."""
-        return await json_object(self.request, limit=self.limits.body_bytes, seconds=self.limits.body_seconds)
+        limits = self.limits
+        with self.tenant.body() as take:
+            return await json_object(
+                self.request, limit=limits.body_bytes, seconds=limits.body_seconds, take=take
+            )
 
 
 def enter(request: Request, scope: Scope) -> Visit:
