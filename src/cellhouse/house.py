@@ -10,14 +10,12 @@ from typing import Literal, Self
 
 from cellhouse.journal import ExecutionLog, Journal, Page, TextPage
 from cellhouse.model import (
-    CallReason,
     Clock,
     Event,
     ExecuteCodeRequest,
     ExecuteCodeResult,
     ExecutionName,
     InvalidArgument,
-    ResourceExhausted,
     Runtime,
     RuntimeList,
     RuntimeName,
@@ -28,7 +26,6 @@ from cellhouse.model import (
     SessionName,
     SystemClock,
     TailFrame,
-    Unavailable,
     check_id,
 )
 from cellhouse.runtime import (
@@ -47,6 +44,7 @@ from cellhouse.runtime.offer import Offer
 from cellhouse.runtime.once import check_readable, find_log, known_execution
 from cellhouse.runtime.paging import page_by_name
 from cellhouse.runtime.recorded import Recorded
+from cellhouse.runtime.refusals import house_closed, house_drains, too_many_executions
 from cellhouse.runtime.runtimes import Runtimes
 from cellhouse.runtime.session_log import evict_session_logs, read_session_log
 from cellhouse.runtime.state import own_state_dir
@@ -300,12 +298,7 @@ class House(Contents):
             self._check_accepting()
         host = self._host(runtime)
         if full:
-            raise ResourceExhausted(
-                f"{self._settings.max_executions} executions run or wait, which is the limit (max_executions); "
-                "wait for some to finish",
-                reason=CallReason.QUOTA_EXCEEDED,
-                limit="max_executions",
-            )
+            raise too_many_executions(self._settings.max_executions)
         submitted = await host.execute(request)
         return ExecutionHandle(host, submitted.name, attached=submitted.attached, wait_timeout=wait_timeout)
 
@@ -399,14 +392,11 @@ class House(Contents):
     def _check_accepting(self) -> None:
         self._check_open()
         if self._draining:
-            raise Unavailable(
-                "this house takes nothing new: it is about to close; try again when the next one is open",
-                reason=CallReason.SHUTTING_DOWN,
-            )
+            raise house_drains()
 
     def _check_open(self) -> None:
         if self._closing is not None:
-            raise Unavailable("this house is closed, or about to be", reason=CallReason.SHUTTING_DOWN)
+            raise house_closed()
         if not self._open:
             raise NotOpened("this House is not open; use it as `async with House() as house:`")
 

@@ -64,10 +64,9 @@ class Tenant:
     def request(self) -> Iterator[None]:
         """While a request is being answered."""
         if self.requests >= self._limits.max_requests:
-            raise ResourceExhausted(
+            raise _too_much(
+                "max_requests",
                 f"{self.requests} requests are being answered, which is the limit (max_requests); wait for some to end",
-                reason=CallReason.QUOTA_EXCEEDED,
-                limit="max_requests",
             )
         self.requests += 1
         try:
@@ -83,11 +82,10 @@ class Tenant:
         def take(size: int) -> None:
             nonlocal mine
             if self.body_bytes + size > self._limits.bodies_bytes:
-                raise ResourceExhausted(
+                raise _too_much(
+                    "bodies_bytes",
                     f"the bodies that are being read have {self._limits.bodies_bytes} bytes together, which is the limit "
                     "(bodies_bytes); wait for some to end",
-                    reason=CallReason.QUOTA_EXCEEDED,
-                    limit="bodies_bytes",
                 )
             mine += size
             self.body_bytes += size
@@ -100,12 +98,15 @@ class Tenant:
     def open_stream(self) -> "StreamSlot":
         """A place for one more stream, to be given back."""
         if self.streams >= self._limits.max_streams:
-            raise ResourceExhausted(
+            raise _too_much(
+                "max_streams",
                 f"{self.streams} streams are open, which is the limit (max_streams); close some",
-                reason=CallReason.QUOTA_EXCEEDED,
-                limit="max_streams",
             )
         return StreamSlot(self)
+
+
+def _too_much(limit: str, text: str) -> ResourceExhausted:
+    return ResourceExhausted(text, reason=CallReason.QUOTA_EXCEEDED, limit=limit)
 
 
 class StreamSlot:

@@ -22,7 +22,6 @@ from cellhouse.keepers.reading import KeptFollower
 from cellhouse.keepers.router import MADE, Router
 from cellhouse.keepers.surface import Census
 from cellhouse.model import (
-    CallReason,
     CellhouseError,
     Clock,
     Event,
@@ -31,7 +30,6 @@ from cellhouse.model import (
     ExecutionName,
     FileWritten,
     NotFound,
-    ResourceExhausted,
     Runtime,
     RuntimeList,
     RuntimeName,
@@ -51,6 +49,7 @@ from cellhouse.runtime.answering import NotOpened, answering
 from cellhouse.runtime.contents import ReadableContents
 from cellhouse.runtime.following import PAGE_BYTES
 from cellhouse.runtime.paging import page_by_name
+from cellhouse.runtime.refusals import house_closed, house_drains, too_many_executions
 from cellhouse.runtime.requests import CreateRequest, CreateRequests
 
 R = TypeVar("R")
@@ -332,12 +331,7 @@ class KeptHouse(ReadableContents):
                 return ExecutionHandle(self._reader, ExecutionName.parse(known), attached=True, wait_timeout=wait_timeout)  # fmt: skip
             self._check_accepting()
             await self.get_runtime(str(RuntimeName(runtime)))
-            raise ResourceExhausted(
-                f"{self._settings.max_executions} executions run or wait, which is the limit (max_executions); "
-                "wait for some to finish",
-                reason=CallReason.QUOTA_EXCEEDED,
-                limit="max_executions",
-            )
+            raise too_many_executions(self._settings.max_executions)
         accepted, later = await self._router.execute(runtime, arguments)
         return ExecutionHandle(
             KeptReader(self._router, later),
@@ -461,14 +455,11 @@ class KeptHouse(ReadableContents):
     def _check_accepting(self) -> None:
         self._check_open()
         if self._draining:
-            raise Unavailable(
-                "this house takes nothing new: it is about to close; try again when the next one is open",
-                reason=CallReason.SHUTTING_DOWN,
-            )
+            raise house_drains()
 
     def _check_open(self) -> None:
         if self._ending is not None:
-            raise Unavailable("this house is closed, or about to be", reason=CallReason.SHUTTING_DOWN)
+            raise house_closed()
         if not self._open:
             raise NotOpened(
                 "this KeptHouse is not open; use it as `async with KeptHouse(settings) as house:`"

@@ -17,19 +17,18 @@ from cellhouse.keepers.pieces import LinkLost
 from cellhouse.keepers.place import Place, places
 from cellhouse.keepers.reading import Recorded
 from cellhouse.model import (
-    AlreadyExists,
     CallReason,
     CellhouseError,
     Clock,
     ExecutionName,
     NotFound,
-    ResourceExhausted,
     RuntimeName,
     RuntimeSpec,
     Unavailable,
 )
 from cellhouse.runtime import RuntimeStore, Settings
 from cellhouse.runtime.logs import logger
+from cellhouse.runtime.refusals import id_kept, id_taken, too_many_runtimes
 from cellhouse.runtime.requests import CreateRequest
 from cellhouse.runtime.store import remove_tree
 
@@ -254,13 +253,9 @@ class Router:
         """Start a keeper and have it make the runtime. ALREADY_EXISTS, RESOURCE_EXHAUSTED, and what making it raises."""
         await self.keeper(runtime)
         if runtime in self.living or runtime in self.creating:
-            raise AlreadyExists(f"{RuntimeName(runtime)} exists; use another id", reason=CallReason.ID_TAKEN)
+            raise id_taken(runtime)
         if len(self) >= self._settings.max_runtimes:
-            raise ResourceExhausted(
-                f"there are {self._settings.max_runtimes} runtimes, which is the limit (max_runtimes); delete one",
-                reason=CallReason.QUOTA_EXCEEDED,
-                limit="max_runtimes",
-            )
+            raise too_many_runtimes(self._settings.max_runtimes)
         created = self.creating[runtime] = asyncio.get_running_loop().create_future()
         try:
             async with self.graves.reserved(runtime):
@@ -273,10 +268,7 @@ class Router:
         new = place.make()
         await settled(place)
         if place.recorded() or self.place_of_root_has(place.runtime):
-            raise AlreadyExists(
-                f"runtime {place.runtime!r} exists; use another id, or delete it first",
-                reason=CallReason.ID_TAKEN,
-            )
+            raise id_kept(place.runtime)
         living = None
         try:
             living = await self._start(place, request)
@@ -314,8 +306,10 @@ class Router:
             await self._template.fork(place.directory, listener)
         living = await Living.reach(place, self._on_lost(place.runtime))
         if living is None:
+            # Where that is on the host is not for whoever called.
+            _logger.error("a keeper ended before it began", runtime=place.runtime, log=str(place.log))
             raise Unavailable(
-                f"the keeper of {RuntimeName(place.runtime)} ended before it began; its log is {place.log}",
+                f"the keeper of {RuntimeName(place.runtime)} ended before it began; the service's log says where its log is",
                 reason=CallReason.TRY_AGAIN,
             )
         return living

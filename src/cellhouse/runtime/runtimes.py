@@ -8,11 +8,9 @@ from pathlib import Path
 from cellhouse.environments import find_environment
 from cellhouse.journal import Journal
 from cellhouse.model import (
-    AlreadyExists,
     CallReason,
     Clock,
     NotFound,
-    ResourceExhausted,
     Runtime,
     RuntimeName,
     RuntimeSpec,
@@ -24,6 +22,7 @@ from cellhouse.runtime.host import RuntimeHost
 from cellhouse.runtime.in_process import InProcessHost
 from cellhouse.runtime.logs import logger
 from cellhouse.runtime.outcome import Ending
+from cellhouse.runtime.refusals import id_taken, too_many_runtimes
 from cellhouse.runtime.requests import CreateRequest, CreateRequests
 from cellhouse.runtime.settings import Settings
 from cellhouse.runtime.store import RuntimeStore, remove_tree
@@ -64,13 +63,9 @@ class Runtimes:
     async def _create(self, spec: RuntimeSpec, runtime_id: str | None, request: CreateRequest | None) -> str:
         runtime = runtime_id or mint_id("rt")
         if runtime in self.hosts or runtime in self._creating:
-            raise AlreadyExists(f"{RuntimeName(runtime)} exists; use another id", reason=CallReason.ID_TAKEN)
+            raise id_taken(runtime)
         if len(self) >= self._settings.max_runtimes:
-            raise ResourceExhausted(
-                f"there are {self._settings.max_runtimes} runtimes, which is the limit (max_runtimes); delete one",
-                reason=CallReason.QUOTA_EXCEEDED,
-                limit="max_runtimes",
-            )
+            raise too_many_runtimes(self._settings.max_runtimes)
         self.emptied.clear()
         created = self._creating[runtime] = asyncio.get_running_loop().create_future()
         try:

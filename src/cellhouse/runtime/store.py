@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from cellhouse.files import HostileDir, write_atomic
 from cellhouse.model import (
-    AlreadyExists,
     CallReason,
     Clock,
     InvalidArgument,
@@ -21,6 +20,7 @@ from cellhouse.model import (
     RuntimeSpec,
     rfc3339,
 )
+from cellhouse.runtime.refusals import id_kept
 from cellhouse.runtime.requests import CreateRequest
 from cellhouse.sandbox import discard_disk, remove_leftovers
 
@@ -65,10 +65,7 @@ class RuntimeStore:
             try:
                 self.path(runtime).mkdir(mode=0o700)
             except FileExistsError:
-                raise AlreadyExists(
-                    f"runtime {runtime!r} exists; use another id, or delete it first",
-                    reason=CallReason.ID_TAKEN,
-                ) from None
+                raise id_kept(runtime) from None
             self._write(record)
         return record
 
