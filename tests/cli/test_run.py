@@ -317,6 +317,20 @@ def test_closed_streams_are_no_traceback(cli: Cli) -> None:
     assert b"Traceback" not in done.stderr
 
 
+def test_a_reader_that_goes_away_ends_the_run_and_it_says_so(cli: Cli) -> None:
+    code = "import time\nwhile True: print('x'); time.sleep(0.01)"
+    done = subprocess.run(
+        ["sh", "-c", '"$0" -m cellhouse run -c "$1" | head -1', sys.executable, code],
+        env=cli.variables(),
+        capture_output=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.stdout == b"x\n"
+    assert b"nobody read standard output any more" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
 def test_code_without_end_is_refused_by_its_size(cli: Cli) -> None:
     done = cli("run", "/dev/zero")
     assert done.returncode == 2

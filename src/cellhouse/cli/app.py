@@ -1,7 +1,6 @@
 """The commands and their options."""
 
 import asyncio
-import contextlib
 import os
 import sys
 from pathlib import Path
@@ -22,7 +21,7 @@ from cellhouse.cli.record import show
 from cellhouse.cli.rm import interrupt, rm
 from cellhouse.cli.run import RunOptions, run_code
 from cellhouse.cli.serve import serve
-from cellhouse.cli.service import Url
+from cellhouse.cli.service import Url, drop_stdout
 from cellhouse.cli.token import app as token_app
 from cellhouse.model import CellhouseError, InvalidArgument, NotFound, SessionLimits
 from cellhouse.runtime import json_log, logs
@@ -216,7 +215,11 @@ def run(
         # A name that nothing here has is as wrong as an option that does not exist.
         raise typer.Exit(USAGE if isinstance(error, InvalidArgument | NotFound) else OTHER) from None
     except BrokenPipeError:
-        _drop_stdout()
+        drop_stdout()
+        typer.echo(
+            "cellhouse: nobody read standard output any more before the code had ended; the runtime was closed",
+            err=True,
+        )
         raise typer.Exit(OTHER) from None
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -279,12 +282,6 @@ def _inputs(paths: list[Path]) -> dict[str, Path]:
 def _usage(message: str) -> NoReturn:
     typer.echo(f"cellhouse run: {message}", err=True)
     raise typer.Exit(USAGE)
-
-
-def _drop_stdout() -> None:
-    """Nobody reads any more: what Python would still flush at exit has nowhere to go."""
-    with contextlib.suppress(OSError):
-        sys.stdout = open("/dev/null", "w")  # noqa: SIM115
 
 
 def main() -> None:

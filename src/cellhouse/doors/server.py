@@ -277,7 +277,8 @@ def _listen(options: ServeOptions) -> socket.socket:
     except OSError as error:
         where = options.uds or f"{options.host}:{options.port}"
         raise InvalidArgument.of_field(
-            "host", f"can't listen on {where}: {error.strerror or error}"
+            "host",
+            f"can't listen on {where}: {error.strerror or error}; name another (--port 0 takes a free one)",
         ) from None
 
 
