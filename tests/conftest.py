@@ -1,6 +1,7 @@
 """Rules for all tests: a world of their own, and nothing left behind in the other one."""
 
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -18,6 +19,12 @@ SHARE = Path(sys.prefix, "share", "cellhouse")
 GIVEN_ENVIRONMENTS = [
     Path(item) for item in os.environ.get("CELLHOUSE_ENV_PATH", "").split(os.pathsep) if item
 ]
+
+
+# A shell ignores these for what it starts in the background, and so would all that tests start.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 
 @dataclass(frozen=True)
