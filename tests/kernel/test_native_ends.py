@@ -194,6 +194,29 @@ async def test_a_message_that_was_cut_by_death_is_no_trouble(natives: Natives) -
     assert not troubles(items)
 
 
+@pytest.mark.parametrize(
+    "garbage",
+    ["HEAD.pack(65_537, 0, 0)", "peer.frame('x', {}, epoch='7')", "peer.frame('x', {}) * 2"],
+    ids=["size", "header", "number"],
+)
+async def test_a_death_is_the_better_word_than_garbage_that_is_seen_before_it(
+    natives: Natives, monkeypatch: pytest.MonkeyPatch, garbage: str
+) -> None:
+    """Whoever holds a dead kernel's descriptors can write before its end is known."""
+    monkeypatch.setattr("cellhouse.kernel.native.DEATH_SECONDS", 3600.0)
+    monkeypatch.setattr(life, "DEATH_SECONDS", 3600.0)
+    monkeypatch.setattr(life, "CLOSE_GRACE_SECONDS", 3600.0)
+    kernel = await natives.start()
+    code = f"write(1, b'text'); peer.socket.sendall({garbage}); wait_for_ever()"
+    kernel.send("shell", "execute_request", {"code": code})
+    await until(lambda: kernel._closing is not None)
+    os.kill(natives.processes[0].pid, signal.SIGTERM)
+    items, died = await until_died(kernel)
+    assert died.signal == signal.SIGTERM
+    assert raw_of(items) == b"text"
+    assert not troubles(items)
+
+
 async def test_a_death_is_told_also_where_a_child_lives_on_with_all_it_held(natives: Natives) -> None:
     kernel = await natives.start()
     code = (

@@ -15,6 +15,8 @@ START_SECONDS = 60.0
 LOG_CHARS = 8192
 MAX_UNSENT_BYTES = 32 << 20
 CLOSE_GRACE_SECONDS = 2.0
+DEATH_SECONDS = 0.2
+"""The end of a process is known by then: until then, garbage may be what others write with a dead kernel's descriptors."""
 STUCK_SECONDS = 5.0
 
 
@@ -155,19 +157,27 @@ class KernelLife(ABC):
     def _channel_closed(
         self, text: str, error: Exception | None, *, oversized: int = 0, limit: int = 0
     ) -> None:
-        """What a broken channel means; `text` names it. At once for a message that is too large."""
-        if self._closed or (self._process is not None and self._process.exited.done()):
-            return
+        """What a broken channel means; `text` names it. Soon for a message that is too large."""
         if oversized:
             metadata = {"sizeBytes": str(oversized), "limitBytes": str(limit)}
-            self._inbox.put(Trouble("MESSAGE_SIZE", text, fatal=True, metadata=metadata), 0)
+            self._tell_unless_it_ends(
+                Trouble("MESSAGE_SIZE", text, fatal=True, metadata=metadata), DEATH_SECONDS
+            )
             return
         why = f": {error}" if error else ""
-        trouble = Trouble("CHANNEL_CLOSED", f"{text}{why}", fatal=True)
-        # A process that ends by itself closes its sockets first: its own end is then the better word.
-        self._closing = asyncio.get_running_loop().call_later(CLOSE_GRACE_SECONDS, self._tell_closed, trouble)
+        # A process that ends by itself closes its sockets first.
+        self._tell_unless_it_ends(Trouble("CHANNEL_CLOSED", f"{text}{why}", fatal=True), CLOSE_GRACE_SECONDS)
 
-    def _tell_closed(self, trouble: Trouble) -> None:
+    def _tell_unless_it_ends(self, trouble: Trouble, seconds: float) -> None:
+        """The process's own end is the better word, where it comes within so long."""
+        loop = asyncio.get_running_loop()
+        if self._closing is not None:
+            if self._closing.when() <= loop.time() + seconds:
+                return
+            self._closing.cancel()
+        self._closing = loop.call_later(seconds, self._tell, trouble)
+
+    def _tell(self, trouble: Trouble) -> None:
         if not self._closed and self._process is not None and not self._process.exited.done():
             self._inbox.put(trouble, 0)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from cellhouse.kernel.base import KernelGone, KernelProcess, KernelStartFailed, Trouble
 from cellhouse.kernel.frames import Frame, FrameDecoder, FrameError, pack
-from cellhouse.kernel.life import MAX_UNSENT_BYTES, START_SECONDS, KernelLife, kernel_info
+from cellhouse.kernel.life import DEATH_SECONDS, MAX_UNSENT_BYTES, START_SECONDS, KernelLife, kernel_info
 from cellhouse.kernel.marks import NONCE_BYTES
 from cellhouse.kernel.outbox import Outbox, close_all
 from cellhouse.kernel.pairs import LARGE_BYTES, NAMES, STDERR, Pair, Pipe
@@ -331,7 +331,7 @@ class NativeKernel(KernelLife):
             text = (
                 "what came from the kernel's process was not all the kernel's own: its code has taken it over"
             )
-            self._inbox.put(Trouble("KERNEL_LOST", text, fatal=True), 0)
+            self._tell_unless_it_ends(Trouble("KERNEL_LOST", text, fatal=True), DEATH_SECONDS)
 
     @property
     def distrusted(self) -> str:
