@@ -113,6 +113,7 @@ class Loaded:
             retention=config.retention,
             walls=WallLimits(**limits, named=named),
             environments=(*config.env.path, builtin) if config.env.path else None,
+            network=config.network,
             uids=walls.uids,
             max_runtimes=config.limits.max_runtimes,
             max_sessions=config.limits.max_sessions,

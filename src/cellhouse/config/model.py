@@ -7,7 +7,14 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from cellhouse.doors.limits import DoorLimits
-from cellhouse.model import CaptureLimits, InvalidArgument, RetentionLimits, SessionLimits, WallLimits
+from cellhouse.model import (
+    CaptureLimits,
+    InvalidArgument,
+    NetworkSettings,
+    RetentionLimits,
+    SessionLimits,
+    WallLimits,
+)
 from cellhouse.runtime import Settings
 from cellhouse.runtime.settings import Durability, Start
 from cellhouse.runtime.state import state_root
@@ -116,5 +123,6 @@ class Config(BaseModel):
     capture: CaptureLimits = Field(default_factory=CaptureLimits)
     retention: RetentionLimits = Field(default_factory=RetentionLimits)
     walls: WallsConfig = Field(default_factory=WallsConfig)
+    network: NetworkSettings = Field(default_factory=NetworkSettings)
     native: NativeConfig = Field(default_factory=NativeConfig)
     env: EnvConfig = Field(default_factory=EnvConfig)

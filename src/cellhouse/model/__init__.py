@@ -86,6 +86,7 @@ from cellhouse.model.listing import (
     FileWritten,
     IsolationOffer,
     LimitRange,
+    NetworkOffer,
     RuntimeList,
     RuntimeSpecs,
     SessionList,
@@ -105,6 +106,15 @@ from cellhouse.model.names import (
     check_artifact_id,
     check_execution_id,
     check_id,
+)
+from cellhouse.model.network import (
+    NetworkPolicy,
+    NetworkRefusal,
+    NetworkReport,
+)
+from cellhouse.model.network_settings import (
+    HeaderRule,
+    NetworkSettings,
 )
 from cellhouse.model.request import (
     ExecuteCodeRequest,
@@ -191,6 +201,7 @@ __all__ = [
     "FileList",
     "FileWritten",
     "FinishedEvent",
+    "HeaderRule",
     "InputRequestedEvent",
     "Int32",
     "Int64",
@@ -205,6 +216,11 @@ __all__ = [
     "LimitName",
     "LimitRange",
     "LimitReport",
+    "NetworkOffer",
+    "NetworkPolicy",
+    "NetworkRefusal",
+    "NetworkReport",
+    "NetworkSettings",
     "NotFound",
     "Notice",
     "NoticeEvent",

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from cellhouse.model.enums import ExecutionState, Outcome
 from cellhouse.model.resource import Isolation, LimitReport, Runtime, Session
-from cellhouse.model.wire import Int64, Text, Wire, proto3
+from cellhouse.model.wire import Int32, Int64, Text, Wire, proto3
 
 
 class RuntimeList(Wire):
@@ -126,6 +126,18 @@ class LimitRange(Wire):
     default: int | float
 
 
+class NetworkOffer(Wire):
+    """What can be asked for of the network."""
+
+    # Patterns that cover what a policy may name; with `*` for any name or port.
+    may_allow: tuple[Text, ...]
+    # Addresses that are not public, and that a policy may name all the same.
+    private: tuple[Text, ...] = ()
+    may_open: bool
+    limit_connections: Int32
+    limit_bytes: Int64
+
+
 class RuntimeSpecs(Wire):
     """What may be created here, looked at and not guessed."""
 
@@ -133,6 +145,7 @@ class RuntimeSpecs(Wire):
     isolation: tuple[IsolationOffer, ...]
     limits: tuple[LimitRange, ...]
     start: tuple[Text, ...]
+    network: NetworkOffer | None = None
     max_runtimes: int = Field(ge=0)
     runtimes: int = Field(ge=0)
     # Whether the caller who asked may create one.

@@ -17,6 +17,7 @@ from cellhouse.model.limits import (
     LimitName,
     WallLimits,
 )
+from cellhouse.model.network import NetworkPolicy, NetworkReport
 from cellhouse.model.wire import INT64_MAX, Int32, Int64, Text, Wire, proto3, without_nulls
 
 PositiveSeconds = Annotated[float, Field(gt=0)]
@@ -107,6 +108,8 @@ class RuntimeSpec(Wire):
     isolation: Text | None = None
     idle_seconds: PositiveSeconds | None = None
     limits: RuntimeLimits | None = None
+    # What it may reach; None is nothing, where the walls can hold that.
+    network: NetworkPolicy | None = None
 
     if not TYPE_CHECKING:  # a type checker keeps the signature made of the fields
 
@@ -158,7 +161,10 @@ class Runtime(Wire):
     kernel: Text | None = None
     isolation: Isolation | None = None
     limits: tuple[LimitReport, ...] | None = None
+    # "none", "allow" or "open"; "host" where nothing was asked for and the walls hold no network.
     network_policy: Text | None = None
+    # Where there is a policy of names: what it says, and what has come of it.
+    network: NetworkReport | None = None
     sessions: tuple[Text, ...] | None = None
     create_time: Text | None = None
     # When it is closed unless something runs before.

@@ -75,6 +75,12 @@ class InProcessHost:
         self._token = token
         self._kernel_spec = environment.kernel(spec.kernel)
         check_start(spec, self._kernel_spec.name)
+        settings.network.check(spec.network)
+        if spec.network is not None and spec.network.policy != "none":
+            raise FailedPrecondition(
+                f"network: policy {spec.network.policy!r} can't be had yet; leave network out",
+                reason=CallReason.POLICY_UNAVAILABLE,
+            )
         self._limits = spec.limits.over(settings.walls) if spec.limits is not None else settings.walls
         self._sandbox = create_sandbox(
             spec.isolation or settings.isolation,

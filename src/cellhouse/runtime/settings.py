@@ -5,7 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from cellhouse.model import CaptureLimits, InvalidArgument, RetentionLimits, SessionLimits, WallLimits
+from cellhouse.model import (
+    CaptureLimits,
+    InvalidArgument,
+    NetworkSettings,
+    RetentionLimits,
+    SessionLimits,
+    WallLimits,
+)
 from cellhouse.sandbox import UidRange
 
 Durability = Literal["normal", "full"]
@@ -42,6 +49,8 @@ class Settings:
 
     `walls` is what a runtime may use where it doesn't say; what `named` in it is held for every runtime, or there is none.
 
+    `network` is what a runtime may ask for of the network; unasked it has none.
+
     `uids` is where a service that is root takes each runtime's uid from. What is named here must be had; the usual range
     (60706-61183) is reported as absent where a container around the service does not have it.
 
@@ -56,6 +65,7 @@ class Settings:
     session: SessionLimits = field(default_factory=SessionLimits)
     retention: RetentionLimits = field(default_factory=RetentionLimits)
     walls: WallLimits = field(default_factory=WallLimits)
+    network: NetworkSettings = field(default_factory=NetworkSettings)
     environments: tuple[Path, ...] | None = None
     uids: UidRange | None = None
     max_runtimes: int = 64
