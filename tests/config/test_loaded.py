@@ -11,7 +11,7 @@ from cellhouse.config import Config, catalogue
 from cellhouse.config.model import PORT
 from cellhouse.doors.limits import DoorLimits
 from cellhouse.doors.server import ServeOptions
-from cellhouse.model import CaptureLimits, RetentionLimits, SessionLimits, WallLimits
+from cellhouse.model import CaptureLimits, NetworkSettings, RetentionLimits, SessionLimits, WallLimits
 from cellhouse.runtime import Settings
 from tests.config.support import loaded, set_to
 
@@ -30,12 +30,13 @@ def test_every_setting_of_the_house_and_the_service_has_a_name() -> None:
         *(("session", each.name) for each in fields(SessionLimits)),
         *(("capture", each.name) for each in fields(CaptureLimits)),
         *(("retention", each.name) for each in fields(RetentionLimits)),
+        *(("network", each.name) for each in fields(NetworkSettings)),
         *(("limits", each.name) for each in fields(DoorLimits)),
         *(("walls", each.name) for each in fields(WallLimits) if each.name not in ("named", "exact")),
     }
     assert names >= expected
     own = {"turns_file"}  # what a service arranges for its houses, and nobody sets
-    sections = own | {"capture", "session", "retention", "walls", "limits"}
+    sections = own | {"capture", "session", "retention", "walls", "limits", "network"}
     renamed = {"state_dir": "dir", "environments": "path", "certificate": "tls_cert", "key": "tls_key"}
     for each in (*fields(Settings), *fields(ServeOptions)):
         if each.name not in sections:
@@ -57,6 +58,10 @@ def _other(name: str, value: Any) -> str:
         "walls.isolation": "none",
         "walls.uids": "60706-60707",
         "walls.file_size": "5M",
+        "network.may_allow": "pypi.org:443,*.example:*",
+        "network.may_open": "true",
+        "network.private": "10.0.0.0/8,fd00::1",
+        "network.headers": "api.example X-Key env:KEY",
         "native.start": "fresh",
         "env.path": "/opt/other",
     }
@@ -85,7 +90,9 @@ def _told(of: Any, prefix: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for each in fields(of):
         value = getattr(of, each.name)
-        if isinstance(value, SessionLimits | CaptureLimits | RetentionLimits | WallLimits | DoorLimits):
+        if isinstance(
+            value, SessionLimits | CaptureLimits | RetentionLimits | WallLimits | NetworkSettings | DoorLimits
+        ):
             found |= _told(value, f"{each.name}.")
         elif each.name not in ("named", "exact"):
             found[f"{prefix}{each.name}"] = value

@@ -153,8 +153,10 @@ def of_class(cls: type[Wire]) -> st.SearchStrategy[Any]:
         return _fields(cls, **given).map(_one_target).map(lambda fields: cls(**fields))
     if cls is m.NetworkPolicy:
         patterns = st.from_regex(r"(\*\.)?[a-z]{1,9}\.[a-z]{1,9}:[1-9][0-9]{0,3}", fullmatch=True)
-        listed = st.lists(patterns, min_size=1, max_size=3).map(lambda allow: cls(allow=allow))
-        return st.sampled_from(["none", "open"]).map(lambda policy: cls(policy=policy)) | listed
+        listed = st.lists(patterns, min_size=1, max_size=3).map(lambda allow: cls.from_wire({"allow": allow}))
+        return (
+            st.sampled_from(["none", "open"]).map(lambda policy: cls.from_wire({"policy": policy})) | listed
+        )
     if cls is m.RuntimeLimits:
         given = {
             "cpus": st.floats(0.01, 1e6),
