@@ -103,9 +103,10 @@ def join(beginning: str, ending: str, chars: int, newlines: int, limit: int, poi
 
 
 def missing(chars: int, lines: int, pointer: str) -> str:
-    """The line that stands for text that is not shown."""
+    """The line that stands for text that is not shown. Without a pointer, it is kept nowhere."""
     units = f"{chars} character{'s' if chars != 1 else ''} ({lines} line{'s' if lines != 1 else ''})"
-    return f"… {units} not shown; read {pointer} …"
+    where = f"read {pointer}" if pointer else "they were not kept"
+    return f"… {units} not shown; {where} …"
 
 
 def _head(text: str, size: int) -> str:

@@ -9,7 +9,7 @@ from cellhouse import model
 PUBLIC = """
 DOMAIN EXECUTION_ID_MAX GIB ID_MAX INT64_MAX JSON_SCHEMA_DIALECT KIB MESSAGE_BYTES MIB OUTPUT_LIMIT_MAX
 AlreadyExists Artifact ArtifactEvent Base64 BrokenKernel CallReason CaptureLimits CellhouseError Cleared
-ClearedEvent Clock CodeArtifact CodeResult CodeTruncated DeadlineExceeded DisplayEvent DisplayUpdatedEvent
+ClearedEvent Clock CodeArtifact CodeDisplay CodeResult CodeTruncated DeadlineExceeded DisplayEvent DisplayUpdatedEvent
 DropReason EndReason Enforcement EnvironmentOffer ErrorEvent ErrorInfo Event ExecuteCodeRequest
 ExecuteCodeResult ExecutionCode ExecutionError ExecutionList ExecutionName ExecutionState ExecutionSummary
 FailedPrecondition FileEntry FileList FileWritten FinishedEvent HeaderRule InputRequestedEvent Int32 Int64

@@ -8,6 +8,7 @@ from cellhouse.model.clock import (
 )
 from cellhouse.model.code_result import (
     CodeArtifact,
+    CodeDisplay,
     CodeResult,
     CodeTruncated,
 )
@@ -176,6 +177,7 @@ __all__ = [
     "ClearedEvent",
     "Clock",
     "CodeArtifact",
+    "CodeDisplay",
     "CodeResult",
     "CodeTruncated",
     "DeadlineExceeded",

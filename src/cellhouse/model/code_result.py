@@ -4,8 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from cellhouse.model.enums import Outcome
+from cellhouse.model.enums import Outcome, SessionState
 from cellhouse.model.error_info import ErrorInfo
+from cellhouse.model.result import ExecutionError, Notice
 from cellhouse.model.wire import Base64, Text, Wire
 
 Count = Annotated[int, Field(ge=0)]
@@ -26,8 +27,24 @@ class CodeArtifact(Wire):
     ref: Text | None = None
 
 
+class CodeDisplay(Wire):
+    """Something that the code displayed besides text: an image, a table, a figure. Described, never inlined."""
+
+    index: Count
+    # The kernel's order, without text/plain.
+    mime_types: tuple[Text, ...]
+    # Of the bundle; absent when it was dropped.
+    bytes: Count | None = None
+    # Where the code itself finds the bundle, as nbformat JSON.
+    path: Text | None = None
+    # Stamped by whoever put it into an artifact store.
+    ref: Text | None = None
+    # Why it was dropped.
+    error_info: ErrorInfo | None = None
+
+
 class CodeTruncated(Wire):
-    """What was cut of the two streams, and how long they were before, in characters."""
+    """What was cut of the streams, and how long they were before, in characters."""
 
     stdout: Literal[True] | None = None
     stderr: Literal[True] | None = None
@@ -35,6 +52,9 @@ class CodeTruncated(Wire):
     of_chars: Count | None = None
     stdout_chars: Count | None = None
     stderr_chars: Count | None = None
+    # Of the value of the last expression, which is printed into stdout too.
+    result: Literal[True] | None = None
+    result_chars: Count | None = None
 
 
 class CodeResult(Wire):
@@ -43,7 +63,9 @@ class CodeResult(Wire):
     ok: bool
     # A process's exit status, where there was a process.
     exit_code: int | None = None
+    # As on a console: what was printed, and the text of the last expression's value where the runner reports values.
     stdout: Text = ""
+    # As on a console: with the traceback, or with what ended the code where nothing was raised.
     stderr: Text = ""
     # Empty: no files. None: this runner does not report files.
     artifacts: tuple[CodeArtifact, ...] | None = None
@@ -51,3 +73,15 @@ class CodeResult(Wire):
     truncated: CodeTruncated | None = None
     outcome: Outcome | None = None
     outcome_info: ErrorInfo | None = None
+    # The text of the last expression's value; empty: it had none. None: this runner does not report values.
+    result: Text | None = None
+    # What was raised, or what ended the code; its traceback is in stderr.
+    error: ExecutionError | None = None
+    # Empty: nothing was displayed. None: this runner does not report displays.
+    displays: tuple[CodeDisplay, ...] | None = None
+    # What became of the variables; None where the runner keeps none.
+    session_state: SessionState | None = None
+    # What a caller must know besides.
+    notices: tuple[Notice, ...] | None = None
+    # The resource name of the execution in a house, where there is one: the whole output can be read there.
+    execution: Text | None = None
