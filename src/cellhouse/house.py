@@ -215,7 +215,7 @@ class House(Contents):
     @answering
     def page_runtimes(self, *, page_size: int = 0, page_token: str = "") -> RuntimeList:
         """A page of them, by name."""
-        page, token = page_by_name(self.list_runtimes(), page_size, page_token)
+        page, token = page_by_name("runtimes", self.list_runtimes(), page_size, page_token)
         return RuntimeList(runtimes=tuple(page), next_page_token=token)
 
     @answering
@@ -250,7 +250,7 @@ class House(Contents):
     @answering
     def page_sessions(self, runtime: str, *, page_size: int = 0, page_token: str = "") -> SessionList:
         """A page of them, by name."""
-        page, token = page_by_name(self.list_sessions(runtime), page_size, page_token)
+        page, token = page_by_name(f"{runtime}/sessions", self.list_sessions(runtime), page_size, page_token)
         return SessionList(sessions=tuple(page), next_page_token=token)
 
     @answering

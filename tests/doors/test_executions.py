@@ -207,6 +207,14 @@ async def test_executions_are_listed_by_pages(door: Door) -> None:
     rest = await ok(door.client.get(door.path("/executions"), params={"pageToken": first["nextPageToken"]}))
     assert [each["executionId"] for each in rest["executions"]] == ["e2"]
     assert "nextPageToken" not in rest
+    for token in ("enp6eg==", "x" * 12):
+        error = await refused(
+            door.client.get(door.path("/executions"), params={"pageToken": token}),
+            400,
+            "INVALID_ARGUMENT",
+            "INVALID_FIELD",
+        )
+        assert error["details"][0]["metadata"]["field"] == "pageToken"
     await refused(door.client.get(door.path("/executions", "none")), 404, "NOT_FOUND", "NO_SUCH_SESSION")
 
 

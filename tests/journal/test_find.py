@@ -1,6 +1,7 @@
 """Finding: exact and at once, by id and name, in sessions and runtimes, before and after the index is written."""
 
 import asyncio
+import base64
 import threading
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from cellhouse.model import (
     QueuedEvent,
     RetentionLimits,
 )
+from cellhouse.model.pages import token_after
 from tests.files.support import descriptors
 from tests.journal.support import RUNTIME, SESSION, ManualClock, digest, ok, opened, start
 
@@ -162,7 +164,9 @@ async def test_the_list_has_pages_oldest_first(directory: Path, clock: ManualClo
 async def test_a_bad_page_is_refused(journal: Journal) -> None:
     with pytest.raises(InvalidArgument, match="pageSize"):
         journal.list(SESSION, page_size=-1)
-    for token in ("!!!", "ä", "abc"):
+    forged = base64.urlsafe_b64encode(b"zzzzzzzz" + b"zzzz").decode()
+    of_others = token_after("runtimes/r/sessions/other/executions", "0" * 20)
+    for token in ("!!!", "ä", "abc", "enp6eg==", forged, of_others):
         with pytest.raises(InvalidArgument, match="pageToken"):
             journal.list(SESSION, page_token=token)
 

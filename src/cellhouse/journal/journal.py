@@ -1,8 +1,6 @@
 """The journal: every execution on record, found at once, kept as long as retention says, ended if its owner died."""
 
 import asyncio
-import base64
-import binascii
 from collections import OrderedDict
 from functools import partial
 from pathlib import Path
@@ -32,14 +30,12 @@ from cellhouse.model import (
     Clock,
     ExecutionState,
     FinishedEvent,
-    InvalidArgument,
     RetentionLimits,
     rfc3339,
 )
+from cellhouse.model.pages import PAGE_SIZE, last_before, page_length, token_after
 
 Durability = Literal["normal", "full"]
-PAGE_SIZE = 100
-PAGE_SIZE_MAX = 1_000
 # Logs of finished executions that stay at hand after they were read.
 OPENED_LOGS = 64
 
@@ -238,13 +234,9 @@ class Journal:
 
     def list(self, session: str, *, page_size: int = PAGE_SIZE, page_token: str = "") -> Page:
         """Executions of a session (its full name), oldest first; at most 1,000 a page. Raises InvalidArgument."""
-        if page_size < 0:
-            raise InvalidArgument.of_field(
-                "pageSize", f"{page_size} is negative; it takes 0 (the default) or more"
-            )
-        size = min(page_size or PAGE_SIZE, PAGE_SIZE_MAX)
-        rows = self._index.of_session(session, _after(page_token), size + 1)
-        token = base64.urlsafe_b64encode(rows[size - 1].uid.encode()).decode() if len(rows) > size else ""
+        size, listing = page_length(page_size), f"{session}/executions"
+        rows = self._index.of_session(session, last_before(listing, page_token), size + 1)
+        token = token_after(listing, rows[size - 1].uid) if len(rows) > size else ""
         return Page([self._entry(row) for row in rows[:size]], token)
 
     def was_evicted(self, name: str) -> bool:
@@ -331,15 +323,3 @@ class Journal:
     def _check_open(self) -> None:
         if self._closed:
             raise RuntimeError(f"the journal {self._layout.directory} is closed; open it again")
-
-
-def _after(page_token: str) -> str:
-    if not page_token:
-        return ""
-    try:
-        return base64.b64decode(page_token.encode("ascii"), altchars=b"-_", validate=True).decode("ascii")
-    except (ValueError, binascii.Error):
-        raise InvalidArgument.of_field(
-            "pageToken",
-            "it is none that a list gave; pass nextPageToken as it came, or none for the first page",
-        ) from None

@@ -262,7 +262,7 @@ class KeptHouse(ReadableContents):
 
     @answering
     async def page_runtimes(self, *, page_size: int = 0, page_token: str = "") -> RuntimeList:
-        page, token = page_by_name(await self.list_runtimes(), page_size, page_token)
+        page, token = page_by_name("runtimes", await self.list_runtimes(), page_size, page_token)
         return RuntimeList(runtimes=tuple(page), next_page_token=token)
 
     @answering
