@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -23,6 +23,7 @@ from cellhouse.model import (
     RuntimeSpecs,
     Session,
     SessionList,
+    SessionLogPage,
     SessionName,
     SystemClock,
     TailFrame,
@@ -46,7 +47,7 @@ from cellhouse.runtime.paging import page_by_name
 from cellhouse.runtime.recorded import Recorded
 from cellhouse.runtime.refusals import house_closed, house_drains, too_many_executions
 from cellhouse.runtime.runtimes import Runtimes
-from cellhouse.runtime.session_log import evict_session_logs, read_session_log
+from cellhouse.runtime.session_log import evict_session_logs, page_of_session_log, read_session_log
 from cellhouse.runtime.state import own_state_dir
 
 _logger = logger()
@@ -277,6 +278,14 @@ class House(Contents):
         name = SessionName.parse(session)
         return read_session_log(self._session_logs(name.runtime) / f"{name.session}.jsonl")
 
+    @answering
+    def page_session_log(self, session: str, *, page_size: int = 0, page_token: str = "") -> SessionLogPage:
+        """A page of it. NotFound where the session isn't there and nothing is on record of it."""
+        entries = self.session_log(session)
+        if not entries and not self.list_executions(session, page_size=1).entries:
+            self.get_session(session)
+        return page_of_session_log(session, entries, page_size, page_token)
+
     # executions
 
     @answering
@@ -328,7 +337,7 @@ class House(Contents):
     @answering
     def events(
         self, name: str, *, after: int = 0, late: bool = False, tails: bool = False
-    ) -> AsyncIterator[Event | TailFrame]:
+    ) -> AsyncGenerator[Event | TailFrame, None]:
         """The events above number `after`, live or long over. INVALID_ARGUMENT for a negative number."""
         execution = ExecutionName.parse(name)
         if after < 0:

@@ -2,16 +2,18 @@
 
 import hashlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from cellhouse.cli import logs
 from cellhouse.cli.service import read_name
-from cellhouse.model import ExecutionName, InvalidArgument, RuntimeName, SessionName
+from cellhouse.messages import RawText
+from cellhouse.model import Event, ExecutionName, InvalidArgument, QueuedEvent, RuntimeName, SessionName
 from tests.cli.remote import Commands
 from tests.doors.conftest import fakes
-from tests.doors.support import Door, opened
+from tests.doors.support import Door, house_of, opened, until
 from tests.runtime.support import FakeWorld
 
 __all__ = ["fakes"]
@@ -134,6 +136,50 @@ async def test_logs_follow_a_session_from_one_execution_to_the_next_until_it_is_
     assert await process.stdout.readline() == b"b\n"
     assert (await run("rm", "here/main")).status == 0
     assert (await run.end(process)).status == 0
+
+
+async def test_what_belongs_to_no_execution_is_printed_where_it_is_asked_for(
+    run: Commands, door: Door, tmp_path: Path
+) -> None:
+    await door.run("print a")
+    door.kernel.put(RawText("stderr", b"of \x1b[31mnobody", parent_id="nobody", printed=True))
+    session = f"{door.runtime}/sessions/main"
+    await until(lambda: house_of(door.service).session_log(session))
+    ended = await run("logs", "--session-log", "here/main")
+    assert (ended.status, ended.out) == (0, "of \x1b[31mnobody\n")
+    assert ended.err.startswith("stderr (")
+    (entry,) = (
+        json.loads(line)
+        for line in (await run("logs", "--session-log", "--json", "here/main")).out.splitlines()
+    )
+    assert (entry["kind"], entry["text"]) == ("stderr", "of \x1b[31mnobody")
+    for wrong in (("-f", "here/main"), ("--text", "stdout", "here/main"), ("here/main/one",), ("here/none",)):
+        assert (await run("logs", "--session-log", *wrong)).status == 2
+    await door.service.close()
+    local = ("logs", "--url", "", "--state-dir", str(tmp_path / "state"), "--session-log")
+    ended = await run(*local, "here/main")
+    assert (ended.status, ended.out) == (0, "of \x1b[31mnobody\n")
+    assert (await run(*local, "here/none")).status == 2
+
+
+async def test_who_stops_reading_lets_go_of_what_is_read_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else its flow is dropped in the middle, and Python says so on stderr."""
+    left = []
+
+    class Source:
+        async def events(self, name: str, *, tails: bool) -> AsyncGenerator[Event, None]:
+            try:
+                yield QueuedEvent(seq=1, time="2026-01-01T00:00:00Z")
+            finally:
+                left.append(name)
+
+    def broken(document: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(logs, "print_json", broken)
+    with pytest.raises(BrokenPipeError):
+        await logs._Shower(json=True).follow(Source(), "here/main/one")  # type: ignore[arg-type]
+    assert left == ["here/main/one"]
 
 
 async def test_show_tells_of_an_execution(run: Commands, door: Door) -> None:

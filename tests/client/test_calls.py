@@ -28,7 +28,7 @@ from tests.runtime.support import FakeWorld
 CALLS = {
     "runtime_specs", "create_runtime", "get_runtime", "list_runtimes", "page_runtimes", "keep_alive",
     "delete_runtime", "create_session", "get_session", "list_sessions", "page_sessions", "interrupt", "restart",
-    "delete_session", "execute", "get_execution", "get_code", "events", "cancel", "provide_input", "list_executions",
+    "delete_session", "session_log", "page_session_log", "execute", "get_execution", "get_code", "events", "cancel", "provide_input", "list_executions",
     "read_text", "get_rich_output", "get_bundle", "get_output_data", "put_file", "open_file", "list_files",
     "delete_file", "close",
 }  # fmt: skip
@@ -99,12 +99,14 @@ async def test_sessions_are_made_listed_interrupted_restarted_and_deleted(
     other = await client.create_session(door.runtime)
     assert {each.name for each in await client.list_sessions(door.runtime)} == {made.name, other.name}
     assert len((await client.page_sessions(door.runtime, page_size=1)).sessions) == 1
+    assert await client.session_log(made.name) == []
     assert await client.interrupt(made.name) is False
     await client.restart(made.name)
     assert (await client.get_session(made.name)).name == made.name
     await client.delete_session(made.name)
-    with pytest.raises(NotFound):
-        await client.get_session(made.name)
+    for gone in (client.get_session(made.name), client.session_log(made.name)):
+        with pytest.raises(NotFound):
+            await gone
     with pytest.raises(AlreadyExists):
         await client.create_session(door.runtime, session_id=other.name.rpartition("/")[2])
 

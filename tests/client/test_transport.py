@@ -332,7 +332,7 @@ async def test_too_many_streams_are_told_by_the_name_of_their_limit() -> None:
             await within(anext(events))
             with pytest.raises(TransportError, match="connections") as caught:
                 await within(client.list_runtimes())
-            await events.aclose()  # type: ignore[attr-defined]
+            await events.aclose()
     assert caught.value.reason == "CONNECTIONS_EXHAUSTED"
 
 
@@ -363,7 +363,7 @@ async def test_leaving_a_stream_early_gives_its_connection_back(door: Door) -> N
             async for event in events:
                 if event.type == "stream":
                     break
-            await events.aclose()  # type: ignore[attr-defined]
+            await events.aclose()
             assert (await within(handle.snapshot())).stdout == "a\n"
         waiting = asyncio.ensure_future(handle.result())
         await until(lambda: door.service.tenants.open[0].streams == 1)

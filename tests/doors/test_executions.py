@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from cellhouse.messages import RawText
 from tests.doors.support import NDJSON, SSE, Door, frames, house_of, ok, refused, until, within
 
 
@@ -235,3 +236,28 @@ async def test_records_outlive_their_runtime(door: Door) -> None:
         "totalBytes": "2",
         "eof": True,
     }
+
+
+async def test_what_belongs_to_no_execution_is_in_the_session_s_own_log(door: Door) -> None:
+    await refused(door.client.get(door.path("/log")), 404, "NOT_FOUND", "NO_SUCH_SESSION")
+    await door.run("print a")
+    assert await ok(door.client.get(door.path("/log"))) == {"entries": []}
+    for number in range(3):
+        door.kernel.put(RawText("stdout", f"{number}\n".encode(), parent_id="nobody", printed=True))
+    await until(lambda: len(house_of(door.service).session_log(f"{door.runtime}/sessions/main")) == 3)
+    first = await ok(door.client.get(door.path("/log"), params={"pageSize": 2}))
+    assert [(each["kind"], each["text"]) for each in first["entries"]] == [
+        ("stdout", "0\n"),
+        ("stdout", "1\n"),
+    ]
+    rest = await ok(door.client.get(door.path("/log"), params={"pageToken": first["nextPageToken"]}))
+    assert [each["text"] for each in rest["entries"]] == ["2\n"]
+    assert "nextPageToken" not in rest
+    await refused(
+        door.client.get(door.path("/log"), params={"pageToken": "eA=="}),
+        400,
+        "INVALID_ARGUMENT",
+        "INVALID_FIELD",
+    )
+    await ok(door.client.delete("/v1/runtimes/here"))
+    assert len((await ok(door.client.get(door.path("/log"))))["entries"]) == 3

@@ -77,7 +77,7 @@ async def printed(handle: ExecutionHandle, text: str) -> None:
     """Until the code has printed it."""
     seen = ""
     async with asyncio.timeout(SECONDS):
-        async with contextlib.aclosing(handle.events()) as events:  # type: ignore[type-var]
+        async with contextlib.aclosing(handle.events()) as events:
             async for event in events:
                 if event.type == "stream":
                     seen += event.text

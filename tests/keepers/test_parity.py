@@ -18,7 +18,7 @@ Call = Callable[[AnyHouse], Awaitable[object]]
 
 
 async def _events(house: AnyHouse, name: str, after: int = 0) -> None:
-    async with aclosing(house.events(name, after=after)) as events:  # type: ignore[type-var]
+    async with aclosing(house.events(name, after=after)) as events:
         async for _ in events:
             raise AssertionError("there are none")
 
@@ -57,6 +57,8 @@ CALLS: dict[str, Call] = {
     "a page size below none": lambda house: house.list_executions(SESSION, page_size=-1),
     "a page token of nobody": lambda house: house.page_sessions("runtimes/here", page_token="?"),
     "a token of runtimes": lambda house: house.page_runtimes(page_token="?"),
+    "no session's log": lambda house: house.page_session_log(f"{SESSION}-none"),
+    "a token of the log": lambda house: house.page_session_log(SESSION, page_token="eA=="),
     "no output": lambda house: house.get_rich_output(f"{SESSION}/executions/e", 7),
     "no bundle": lambda house: house.get_bundle(f"{SESSION}/executions/e", 0),
     "no file": lambda house: _opened(house, "runtimes/here", "none"),

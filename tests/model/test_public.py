@@ -17,7 +17,7 @@ Internal InvalidArgument Isolation IsolationLayer IsolationOffer Late LateEvent 
 LimitRange LimitReport NetworkOffer NetworkPolicy NetworkRefusal NetworkReport NetworkSettings NotFound
 Notice NoticeEvent NoticeReason Outcome PermissionDenied QueuedEvent ResourceExhausted ResultEvent
 RetentionLimits RichOutput Runtime RuntimeLimits RuntimeList RuntimeName RuntimeSpec RuntimeSpecs
-RuntimeStatus Session SessionLimits SessionList SessionName SessionState SessionStatus StartedEvent
+RuntimeStatus Session SessionLimits SessionList SessionLogEntry SessionLogPage SessionName SessionState SessionStatus StartedEvent
 StreamEvent StreamName StreamSource SystemClock TailFrame Text TextCut TextPart Truncation Unauthenticated
 Unavailable Usage WallLimits Wire check_artifact_id check_execution_id check_id error_from_wire
 event_json_schema mint_artifact_id mint_id mint_uid parse_event parse_rfc3339 plain_text proto3 rfc3339

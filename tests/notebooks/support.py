@@ -1,6 +1,6 @@
 """Records for a notebook, made up: no journal and no kernel behind them."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,7 +60,7 @@ class Records:
     async def get_execution(self, name: str) -> ExecuteCodeResult:
         return self.result
 
-    async def events(self, name: str, *, late: bool) -> AsyncIterator[Event | TailFrame]:
+    async def events(self, name: str, *, late: bool) -> AsyncGenerator[Event | TailFrame, None]:
         self.asked_late = late
         for event in (*self.events_, FinishedEvent(result=self.result)):
             yield event

@@ -1,7 +1,7 @@
 """A notebook from records: what stands where, and what is said of what is missing."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -301,7 +301,7 @@ async def test_late_output_that_does_not_come_is_waited_for_a_bounded_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Waiting(Records):
-        async def events(self, name: str, *, late: bool) -> AsyncIterator[Any]:
+        async def events(self, name: str, *, late: bool) -> AsyncGenerator[Any, None]:
             async for event in super().events(name, late=late):
                 yield event
             await asyncio.Event().wait()
@@ -318,7 +318,7 @@ async def test_late_output_that_does_not_come_is_waited_for_a_bounded_time(
 
 async def test_what_still_runs_is_shown_as_far_as_it_is_and_nobody_waits() -> None:
     class Endless(Records):
-        async def events(self, name: str, *, late: bool) -> AsyncIterator[Any]:
+        async def events(self, name: str, *, late: bool) -> AsyncGenerator[Any, None]:
             async for event in super().events(name, late=late):
                 yield event
             await asyncio.Event().wait()

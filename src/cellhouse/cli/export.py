@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -171,7 +171,7 @@ class _Local:
     async def get_code(self, name: str) -> str | None:
         return self._house.get_code(name)
 
-    def events(self, name: str, *, late: bool) -> AsyncIterator[Event | TailFrame]:
+    def events(self, name: str, *, late: bool) -> AsyncGenerator[Event | TailFrame, None]:
         return self._house.events(name, late=late)
 
     async def read_text(self, name: str, which: StreamText, *, offset: int, limit: int) -> TextSlice:
@@ -200,7 +200,7 @@ class _Remote:
         self.get_bundle = client.get_bundle
         self.get_code = client.get_code
 
-    def events(self, name: str, *, late: bool) -> AsyncIterator[Event | TailFrame]:
+    def events(self, name: str, *, late: bool) -> AsyncGenerator[Event | TailFrame, None]:
         return self._client.events(name, late=late)
 
     async def read_text(self, name: str, which: StreamText, *, offset: int, limit: int) -> TextSlice:

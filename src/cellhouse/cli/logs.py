@@ -2,7 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import aclosing
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -19,6 +20,7 @@ from cellhouse.model import (
     ExecutionState,
     ExecutionSummary,
     FinishedEvent,
+    InvalidArgument,
     NotFound,
     NoticeReason,
     SessionName,
@@ -51,6 +53,12 @@ def logs(
         Text | None,
         typer.Option("--text", help="Print one whole text of one execution and nothing else."),
     ] = None,
+    session_log: Annotated[
+        bool,
+        typer.Option(
+            "--session-log", help="Print what the session's kernels said that belongs to no execution."
+        ),
+    ] = False,
     state_dir: StateDir = None,
 ) -> None:
     """Print what was printed: stdout and stderr each to its own, outputs and errors in a line of their own.
@@ -59,6 +67,8 @@ def logs(
     """
 
     async def work(client: "AsyncClient") -> int:
+        if session_log:
+            return await _of_session(client, _session(name, text, follow=follow), json)
         target = _target(name, text)
         if text is not None:
             return await _whole(client, str(target), text)
@@ -67,12 +77,17 @@ def logs(
             result = await client.get_execution(str(target))
             await shower.show(client, str(target), result.state, follow=follow)
             return OK
-        async for each in _executions(client, str(target), follow=follow):
-            shower.head(each.execution, each.create_time)
-            await shower.show(client, each.execution, each.state, follow=follow)
+        async with aclosing(_executions(client, str(target), follow=follow)) as executions:
+            async for each in executions:
+                shower.head(each.execution, each.create_time)
+                await shower.show(client, each.execution, each.state, follow=follow)
         return OK
 
     async def local() -> int:
+        if session_log:
+            session = _session(name, text, follow=follow)
+            async with House(recorded_in(state_dir, session.runtime)) as house:
+                return await _of_session(house, session, json)
         target = _target(name, text)
         shower = _Shower(json)
         async with House(recorded_in(state_dir, target.runtime)) as house:
@@ -103,7 +118,7 @@ def logs(
 
 async def _executions(
     client: "AsyncClient", session: str, *, follow: bool
-) -> AsyncIterator[ExecutionSummary]:
+) -> AsyncGenerator[ExecutionSummary, None]:
     """Those of a session, oldest first; following, until the session is gone."""
     token, seen = "", 0
     while True:
@@ -142,8 +157,9 @@ class _Shower:
 
     async def follow(self, source: "AsyncClient | House", name: str) -> None:
         """Every event up to the end."""
-        async for event in source.events(name, tails=self._show is not None):
-            self._one(event)
+        async with aclosing(source.events(name, tails=self._show is not None)) as events:
+            async for event in events:
+                self._one(event)
 
     def _one(self, event: Event | TailFrame) -> None:
         if self._show is None:
@@ -161,8 +177,9 @@ class _Shower:
         """All that has been printed so far, also what is no event any more."""
         for which, out in (("stdout", sys.stdout), ("stderr", sys.stderr)):
             assert self._show is not None
-            async for text in _pages(client, name, Text(which)):
-                self._show.text(which, text)
+            async with aclosing(_pages(client, name, Text(which))) as pages:
+                async for text in pages:
+                    self._show.text(which, text)
             out.flush()
 
 
@@ -175,15 +192,51 @@ def _target(name: str, text: Text | None) -> SessionName | ExecutionName:
     return target
 
 
+def _session(name: str, text: Text | None, *, follow: bool) -> SessionName:
+    """Whose own log is asked for."""
+    for given, option in ((text is not None, "--text"), (follow, "--follow")):
+        if given:
+            raise InvalidArgument.of_field(
+                option, "it is of executions, and --session-log of none; leave one of them out"
+            )
+    session = read_name(name, SessionName)
+    assert isinstance(session, SessionName)
+    return session
+
+
+async def _of_session(source: "AsyncClient | House", session: SessionName, json: bool) -> int:
+    """Its own log: a head and the text of each entry, or one JSON document a line."""
+    show, token = Show(), ""
+    while True:
+        found = source.page_session_log(str(session), page_token=token)
+        page = await found if isinstance(found, Awaitable) else found
+        for entry in page.entries:
+            if json:
+                print_json(entry.to_wire())
+                continue
+            show.remark(f"{entry.kind} ({entry.time})", "bold")
+            show.text("stdout", entry.text if entry.text.endswith("\n") else f"{entry.text}\n")
+            if entry.omitted_chars or entry.omitted_bytes:
+                what = (
+                    f"{entry.omitted_chars} characters"
+                    if entry.omitted_chars
+                    else f"{entry.omitted_bytes} bytes"
+                )
+                show.remark(f"{what} more are not kept", "dim")
+        if not (token := page.next_page_token):
+            return OK
+
+
 async def _whole(source: "AsyncClient | House", name: str, which: Text) -> int:
     """All that was printed, as it was: its bytes are the code's."""
-    async for text in _pages(source, name, which):
-        sys.stdout.buffer.write(text.encode())
+    async with aclosing(_pages(source, name, which)) as pages:
+        async for text in pages:
+            sys.stdout.buffer.write(text.encode())
     sys.stdout.buffer.flush()
     return OK
 
 
-async def _pages(source: "AsyncClient | House", name: str, which: Text) -> AsyncIterator[str]:
+async def _pages(source: "AsyncClient | House", name: str, which: Text) -> AsyncGenerator[str, None]:
     offset = 0
     while True:
         found = source.read_text(name, which.value, offset=offset, limit=PAGE_BYTES)

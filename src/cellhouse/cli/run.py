@@ -3,7 +3,8 @@
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -65,7 +66,7 @@ class Handle(Protocol):
     @property
     def name(self) -> ExecutionName: ...
 
-    def live(self) -> AsyncIterator[Event | TailFrame]: ...
+    def live(self) -> AsyncGenerator[Event | TailFrame, None]: ...
     async def result(self) -> ExecuteCodeResult: ...
     async def cancel(self) -> bool: ...
     async def provide_input(self, value: str) -> None: ...
@@ -191,15 +192,16 @@ async def watch(handle: Handle, show: Show | None) -> ExecuteCodeResult:
 
     loop.add_signal_handler(signal.SIGINT, interrupt)
     try:
-        async for event in handle.live():
-            if show is not None:
-                show.event(event)
-            if isinstance(event, InputRequestedEvent):
-                asking = loop.create_task(_answer(handle, event))
-            elif isinstance(event, FinishedEvent):
-                return event.result
-            elif isinstance(event, TailFrame):
-                continue
+        async with aclosing(handle.live()) as events:
+            async for event in events:
+                if show is not None:
+                    show.event(event)
+                if isinstance(event, InputRequestedEvent):
+                    asking = loop.create_task(_answer(handle, event))
+                elif isinstance(event, FinishedEvent):
+                    return event.result
+                elif isinstance(event, TailFrame):
+                    continue
         raise RuntimeError(f"{handle.name}: the events ended without `finished`")
     finally:
         loop.remove_signal_handler(signal.SIGINT)

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -31,6 +31,8 @@ from cellhouse.model import (
     RuntimeSpecs,
     Session,
     SessionList,
+    SessionLogEntry,
+    SessionLogPage,
     TailFrame,
     TextPart,
 )
@@ -147,6 +149,16 @@ class AsyncClient:
         """End it; /content stays."""
         await self._shell.run(self._calls.delete_session(session))
 
+    async def session_log(self, session: str) -> list[SessionLogEntry]:
+        """What the session's kernels said that belongs to no execution, oldest first, page by page."""
+        return await self._shell.run(self._calls.session_log(session))
+
+    async def page_session_log(
+        self, session: str, *, page_size: int = 0, page_token: str = ""
+    ) -> SessionLogPage:
+        """A page of it."""
+        return await self._shell.run(self._calls.page_session_log(session, page_size, page_token))
+
     async def get_execution(self, name: str) -> ExecuteCodeResult:
         """The snapshot while it runs, the result after, also of a runtime that is gone."""
         return await self._shell.run(self._calls.get_execution(name))
@@ -221,11 +233,13 @@ class AsyncClient:
 
     def events(
         self, name: str, *, after: int = 0, late: bool = False, tails: bool = False
-    ) -> AsyncIterator[Event | TailFrame]:
+    ) -> AsyncGenerator[Event | TailFrame, None]:
         """The events above number `after`, live or long over, however often the connection breaks."""
         return self._shell.iterate(self._executing.events(name, after=after, late=late, tails=tails))
 
-    def open_file(self, runtime: str, path: str, *, progress: Progress | None = None) -> AsyncIterator[bytes]:
+    def open_file(
+        self, runtime: str, path: str, *, progress: Progress | None = None
+    ) -> AsyncGenerator[bytes, None]:
         """A file of /content, piece by piece; its SHA-256 is judged at the end (FAILED_PRECONDITION)."""
         return self._shell.iterate(self._transfer.pieces(runtime, path, progress))
 
@@ -268,13 +282,13 @@ class AsyncExecutionHandle:
     def __aiter__(self) -> AsyncIterator[Event]:
         return self.events()
 
-    def events(self, *, after: int = 0, late: bool = False) -> AsyncIterator[Event]:
+    def events(self, *, after: int = 0, late: bool = False) -> AsyncGenerator[Event, None]:
         """The numbered events above `after`; ends at `finished`, or with `late` when the runtime ends."""
         client = self._client
         flow = client._executing.events_of(self._started, after=after, late=late, tails=False)
         return client._shell.iterate(flow)
 
-    def live(self) -> AsyncIterator[Event | TailFrame]:
+    def live(self) -> AsyncGenerator[Event | TailFrame, None]:
         """The events and, past what is logged, the unnumbered tail frames: for watching."""
         client = self._client
         flow = client._executing.events_of(self._started, after=0, late=False, tails=True)

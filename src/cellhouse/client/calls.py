@@ -25,6 +25,8 @@ from cellhouse.model import (
     RuntimeSpecs,
     Session,
     SessionList,
+    SessionLogEntry,
+    SessionLogPage,
     SessionName,
     TextPart,
     check_execution_id,
@@ -148,6 +150,20 @@ class Calls:
 
     def delete_session(self, session: str) -> Flow[None]:
         return self._delete(f"{SessionName.parse(session)}")
+
+    def session_log(self, session: str) -> Flow[list[SessionLogEntry]]:
+        found: list[SessionLogEntry] = []
+        token = ""
+        for _ in range(PAGES):
+            page = yield from self.page_session_log(session, 0, token)
+            found += page.entries
+            if not (token := page.next_page_token):
+                break
+        return found
+
+    def page_session_log(self, session: str, page_size: int, page_token: str) -> Flow[SessionLogPage]:
+        path = f"{SessionName.parse(session)}/log"
+        return self._get(path, SessionLogPage.from_wire, _page(page_size, page_token))
 
     # executions
 

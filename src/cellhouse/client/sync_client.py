@@ -31,6 +31,8 @@ from cellhouse.model import (
     RuntimeSpecs,
     Session,
     SessionList,
+    SessionLogEntry,
+    SessionLogPage,
     TailFrame,
     TextPart,
 )
@@ -146,6 +148,14 @@ class Client:
     def delete_session(self, session: str) -> None:
         """End it; /content stays."""
         self._shell.run(self._calls.delete_session(session))
+
+    def session_log(self, session: str) -> list[SessionLogEntry]:
+        """What the session's kernels said that belongs to no execution, oldest first, page by page."""
+        return self._shell.run(self._calls.session_log(session))
+
+    def page_session_log(self, session: str, *, page_size: int = 0, page_token: str = "") -> SessionLogPage:
+        """A page of it."""
+        return self._shell.run(self._calls.page_session_log(session, page_size, page_token))
 
     def get_execution(self, name: str) -> ExecuteCodeResult:
         """The snapshot while it runs, the result after, also of a runtime that is gone."""

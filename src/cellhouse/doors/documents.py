@@ -17,6 +17,7 @@ from cellhouse.model import (
     RuntimeSpecs,
     Session,
     SessionList,
+    SessionLogPage,
     TailFrame,
     TextPart,
     event_json_schema,
@@ -39,6 +40,7 @@ _MADE: Final = (
     RuntimeSpecs,
     Session,
     SessionList,
+    SessionLogPage,
     TailFrame,
     TextPart,
 )

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +37,7 @@ from cellhouse.model import (
     RuntimeSpecs,
     Session,
     SessionList,
+    SessionLogPage,
     SessionName,
     SystemClock,
     TailFrame,
@@ -51,6 +52,7 @@ from cellhouse.runtime.following import PAGE_BYTES
 from cellhouse.runtime.paging import page_by_name
 from cellhouse.runtime.refusals import house_closed, house_drains, too_many_executions
 from cellhouse.runtime.requests import CreateRequest, CreateRequests
+from cellhouse.runtime.session_log import page_of_session_log
 
 R = TypeVar("R")
 
@@ -315,6 +317,15 @@ class KeptHouse(ReadableContents):
     async def session_log(self, session: str) -> list[dict[str, str]]:
         return await self._of_session(session, calls.SESSION_LOG)
 
+    @answering
+    async def page_session_log(
+        self, session: str, *, page_size: int = 0, page_token: str = ""
+    ) -> SessionLogPage:
+        entries = await self.session_log(session)
+        if not entries and not (await self.list_executions(session, page_size=1)).entries:
+            await self.get_session(session)
+        return page_of_session_log(session, entries, page_size, page_token)
+
     # executions
 
     @answering
@@ -358,7 +369,7 @@ class KeptHouse(ReadableContents):
     @answering
     def events(
         self, name: str, *, after: int = 0, late: bool = False, tails: bool = False
-    ) -> AsyncIterator[Event | TailFrame]:
+    ) -> AsyncGenerator[Event | TailFrame, None]:
         self._check_open()
         return self._reader.follow(ExecutionName.parse(name), after=after, late=late, tails=tails)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from cellhouse.keepers import calls
@@ -21,7 +21,7 @@ class KeptReader:
 
     def follow(
         self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False
-    ) -> AsyncIterator[Event | TailFrame]:
+    ) -> AsyncGenerator[Event | TailFrame, None]:
         return read_all(self.follower(name, after=after, late=late, tails=tails, page_bytes=PAGE_BYTES))
 
     def follower(

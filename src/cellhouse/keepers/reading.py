@@ -1,7 +1,7 @@
 """Following an execution that is recorded in another process: the pages come over the connection, or from its journal."""
 
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -170,7 +170,7 @@ class KeptFollower(Follower):
         self._over = True
 
 
-async def read_all(follower: Follower) -> AsyncIterator[Event | TailFrame]:
+async def read_all(follower: Follower) -> AsyncGenerator[Event | TailFrame, None]:
     """The events of a follower, one by one, as `runtime.following.follow` gives them."""
     try:
         while (page := follower.take()) is not None:

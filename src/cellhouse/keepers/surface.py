@@ -1,6 +1,6 @@
 """What a door asks of a house, wherever its runtimes live: in this process, or each in a keeper of its own."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from cellhouse.model import (
     RuntimeSpecs,
     Session,
     SessionList,
+    SessionLogPage,
     TailFrame,
 )
 from cellhouse.runtime import ContentFile, ExecutionHandle, OutputData
@@ -93,6 +94,10 @@ class AnyHouse(Protocol):
 
     async def session_log(self, session: str) -> list[dict[str, str]]: ...
 
+    async def page_session_log(
+        self, session: str, *, page_size: int = 0, page_token: str = ""
+    ) -> SessionLogPage: ...
+
     async def execute(self, request: ExecuteCodeRequest) -> ExecutionHandle: ...
 
     async def get_execution(self, name: str) -> ExecuteCodeResult: ...
@@ -101,7 +106,7 @@ class AnyHouse(Protocol):
 
     def events(
         self, name: str, *, after: int = 0, late: bool = False, tails: bool = False
-    ) -> AsyncIterator[Event | TailFrame]: ...
+    ) -> AsyncGenerator[Event | TailFrame, None]: ...
 
     async def follower(
         self,
@@ -205,6 +210,11 @@ class DirectHouse:
 
     async def session_log(self, session: str) -> list[dict[str, str]]:
         return self.house.session_log(session)
+
+    async def page_session_log(
+        self, session: str, *, page_size: int = 0, page_token: str = ""
+    ) -> SessionLogPage:
+        return self.house.page_session_log(session, page_size=page_size, page_token=page_token)
 
     async def get_code(self, name: str) -> str:
         return self.house.get_code(name)

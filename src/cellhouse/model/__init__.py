@@ -91,6 +91,8 @@ from cellhouse.model.listing import (
     RuntimeList,
     RuntimeSpecs,
     SessionList,
+    SessionLogEntry,
+    SessionLogPage,
     TextPart,
 )
 from cellhouse.model.minting import (
@@ -244,6 +246,8 @@ __all__ = [
     "Session",
     "SessionLimits",
     "SessionList",
+    "SessionLogEntry",
+    "SessionLogPage",
     "SessionName",
     "SessionState",
     "SessionStatus",

@@ -43,6 +43,25 @@ class ExecutionList(Wire):
     next_page_token: Annotated[Text, proto3] = ""
 
 
+class SessionLogEntry(Wire):
+    """Something that a session's kernel said and that belongs to no execution."""
+
+    time: Text
+    # `stdout`, `stderr` or a type of message; `start` and `died` of a kernel; `limit` where no more is kept; a notice.
+    kind: Text
+    text: Annotated[Text, proto3] = ""
+    # Left out of this text; not kept since there is too much.
+    omitted_chars: Int64 | None = None
+    omitted_bytes: Int64 | None = None
+
+
+class SessionLogPage(Wire):
+    """A page of a session's own log, oldest first; without a token it is the last one."""
+
+    entries: tuple[SessionLogEntry, ...] = ()
+    next_page_token: Annotated[Text, proto3] = ""
+
+
 class TextPart(Wire):
     """A page of one whole text. Offsets are bytes of its UTF-8; the next page begins at `nextOffset`."""
 

@@ -103,7 +103,7 @@ class CellMaker:
 
     async def _read(self, result: ExecuteCodeResult) -> None:
         late = result.late
-        async with aclosing(self._source.events(self._name, late=late is not None)) as events:  # type: ignore[type-var]
+        async with aclosing(self._source.events(self._name, late=late is not None)) as events:
             async for event in events:
                 self._outputs.add(event)
                 if isinstance(event, FinishedEvent):

@@ -1,6 +1,6 @@
 """What a notebook is made from: records, wherever they are."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -36,7 +36,7 @@ class Source(Protocol):
 
     async def get_execution(self, name: str) -> ExecuteCodeResult: ...
 
-    def events(self, name: str, *, late: bool) -> AsyncIterator[Event | TailFrame]: ...
+    def events(self, name: str, *, late: bool) -> AsyncGenerator[Event | TailFrame, None]: ...
 
     async def get_rich_output(self, name: str, index: int) -> RichOutput: ...
 

@@ -1,6 +1,6 @@
 """Reading the log of an execution by sequence number, live or long after: what every subscriber does."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from cellhouse.journal import ExecutionLog, LogState
 from cellhouse.model import Event, FinishedEvent, InvalidArgument, TailFrame
@@ -85,7 +85,7 @@ class Follower:
 
 async def follow(
     log: ExecutionLog, *, after: int = 0, late: bool = False, tails: bool = False
-) -> AsyncIterator[Event | TailFrame]:
+) -> AsyncGenerator[Event | TailFrame, None]:
     """The events numbered above `after`, then those that come; ends at `finished`, or with `late` with the log."""
     follower = Follower(log, after=after, late=late, tails=tails)
     while (page := follower.take()) is not None:

@@ -1,7 +1,8 @@
 """What a caller holds of an execution: awaitable for the result, iterable for the events."""
 
 import asyncio
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from contextlib import aclosing
 from typing import Any
 
 from cellhouse.model import (
@@ -71,13 +72,14 @@ class ExecutionHandle:
     def __aiter__(self) -> AsyncIterator[Event]:
         return self.events()
 
-    async def events(self, *, after: int = 0, late: bool = False) -> AsyncIterator[Event]:
+    async def events(self, *, after: int = 0, late: bool = False) -> AsyncGenerator[Event, None]:
         """The numbered events above `after`; ends at `finished`, or with `late` when the runtime ends."""
-        async for event in self._reader.follow(self.name, after=after, late=late):
-            if not isinstance(event, TailFrame):
-                yield event
+        async with aclosing(self._reader.follow(self.name, after=after, late=late)) as events:
+            async for event in events:
+                if not isinstance(event, TailFrame):
+                    yield event
 
-    def live(self) -> AsyncIterator[Event | TailFrame]:
+    def live(self) -> AsyncGenerator[Event | TailFrame, None]:
         """The events and, past what is logged, the unnumbered tail frames: for watching."""
         return self._reader.follow(self.name, tails=True)
 

@@ -1,6 +1,6 @@
 """The seam between a House and one runtime: what a runtime can be asked, wherever it lives."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,7 +40,7 @@ class ExecutionReader(Protocol):
 
     def follow(
         self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False
-    ) -> AsyncIterator[Event | TailFrame]:
+    ) -> AsyncGenerator[Event | TailFrame, None]:
         """Its events above number `after`; see `runtime.following`."""
 
     def follower(

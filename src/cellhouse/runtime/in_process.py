@@ -1,7 +1,7 @@
 """A runtime in this process: the first implementation of the seam."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from pathlib import Path
 
 from cellhouse.environments import NATIVE_KERNEL, Environment
@@ -211,7 +211,7 @@ class InProcessHost:
 
     def follow(
         self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False
-    ) -> AsyncIterator[Event | TailFrame]:
+    ) -> AsyncGenerator[Event | TailFrame, None]:
         return follow(self._log_of(name), after=after, late=late, tails=tails)
 
     def follower(

@@ -1,6 +1,6 @@
 """Executions whose runtime is over: read from the journal, with the face of a living one."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from cellhouse.journal import Journal
 from cellhouse.model import (
@@ -23,7 +23,7 @@ class Recorded:
 
     def follow(
         self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False
-    ) -> AsyncIterator[Event | TailFrame]:
+    ) -> AsyncGenerator[Event | TailFrame, None]:
         return follow(find_log(self._journal, name), after=after, late=late)
 
     def follower(

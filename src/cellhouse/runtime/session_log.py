@@ -3,10 +3,11 @@
 import contextlib
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from cellhouse.model import Clock, rfc3339
+from cellhouse.model import Clock, SessionLogEntry, SessionLogPage, rfc3339
+from cellhouse.runtime.paging import page_by_place
 
 MAX_BYTES = 1 << 20
 MAX_TEXT = 65_536
@@ -78,6 +79,16 @@ def read_session_log(path: Path) -> list[dict[str, str]]:
     except FileNotFoundError:
         return []
     return [entry for line in raw.splitlines() if (entry := _entry(line)) is not None]
+
+
+def page_of_session_log(
+    session: str, entries: Sequence[dict[str, str]], page_size: int, page_token: str
+) -> SessionLogPage:
+    """A page of a log that was read."""
+    page, token = page_by_place(f"{session}/log", entries, page_size, page_token)
+    return SessionLogPage(
+        entries=tuple(SessionLogEntry.from_wire(entry) for entry in page), next_page_token=token
+    )
 
 
 def _entry(line: bytes) -> dict[str, str] | None:

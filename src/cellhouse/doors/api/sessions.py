@@ -55,6 +55,18 @@ async def restart(request: Request, runtime: str, session: str) -> Response:
     return told(await visit.house.get_session(name))
 
 
+@router.get(
+    f"{SESSION}/log",
+    responses=answers("SessionLogPage", "What its kernels said that belongs to no execution, oldest first."),
+)
+async def session_log(
+    request: Request, runtime: str, session: str, page_size: PageSize = 0, page_token: PageToken = ""
+) -> Response:
+    visit = enter(request, Scope.READ)
+    name = f"runtimes/{runtime}/sessions/{session}"
+    return told(await visit.house.page_session_log(name, page_size=page_size, page_token=page_token))
+
+
 @router.get(SESSION, responses=answers("Session", "The session, as it is now."))
 async def get_session(request: Request, runtime: str, session: str) -> Response:
     visit = enter(request, Scope.READ)
