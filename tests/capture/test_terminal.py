@@ -1,7 +1,7 @@
 """The folding terminal against what a terminal shows, and against a naive model of itself."""
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from cellhouse.capture.terminal import Terminal, fold
 from tests.capture.screen import NaiveTerminal
@@ -100,6 +100,8 @@ PARTS = st.one_of(
 
 
 @settings(max_examples=400, deadline=None)
+@example(["\x90\r\n", "x" * 78])  # what is in a string counts, however it is cut
+@example(["\x1b]\r\n" + "x" * 78])
 @given(st.lists(st.lists(PARTS, max_size=6).map("".join), max_size=8))
 def test_any_text_in_any_chunks_is_folded_like_the_naive_model(chunks: list[str]) -> None:
     emitted: list[str] = []

@@ -31,17 +31,23 @@ class Commands:
 
     door: Door
     directory: Path
+    quick: list[str]
+    """What a forked one begins with."""
 
-    async def start(self, *args: str, stdin: bool = False) -> asyncio.subprocess.Process:
+    async def start(self, *args: str) -> asyncio.subprocess.Process:
+        """One that is started, and left running."""
+        return await self._begin(sys.executable, "-m", "cellhouse", *args)
+
+    async def _begin(self, *command: str, stdin: bool = False) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "cellhouse", *args,
+            *command,
             cwd=self.directory, env={**os.environ, "CELLHOUSE_URL": self.door.service.url},
             stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
 
     async def __call__(self, *args: str, stdin: str | None = None) -> Ended:
-        process = await self.start(*args, stdin=stdin is not None)
+        process = await self._begin(*self.quick, *args, stdin=stdin is not None)
         return await self.end(process, stdin)
 
     async def end(self, process: asyncio.subprocess.Process, stdin: str | None = None) -> Ended:

@@ -1,4 +1,4 @@
-"""Runs the command line as a person would: a process of its own."""
+"""Runs the command line as a person would: in a process of its own, that is forked or started."""
 
 import os
 import subprocess
@@ -19,12 +19,14 @@ class Cli:
     state: Path
     environment: Environment
     directory: Path
+    quick: list[str]
+    """What a forked one begins with."""
 
     def __call__(
         self, *args: str, stdin: bytes = b"", extra: Sequence[Environment] = ()
     ) -> "subprocess.CompletedProcess[bytes]":
         return subprocess.run(
-            self.command(*args),
+            [*self.quick, *args],
             input=stdin,
             capture_output=True,
             cwd=self.directory,
@@ -34,6 +36,7 @@ class Cli:
         )
 
     def command(self, *args: str) -> list[str]:
+        """Of one that is started."""
         return [sys.executable, "-m", "cellhouse", *args]
 
     def variables(self, extra: Sequence[Environment] = ()) -> dict[str, str]:

@@ -12,7 +12,7 @@ from tests.cli.support import TIMEOUT_SECONDS, Cli
 
 def run(cli: Cli, *args: str, **variables: str) -> "subprocess.CompletedProcess[bytes]":
     return subprocess.run(
-        cli.command(*args),
+        [*cli.quick, *args],
         env={**cli.variables(), **variables},
         cwd=cli.directory,
         capture_output=True,

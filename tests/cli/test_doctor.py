@@ -112,7 +112,7 @@ def test_what_can_not_be_told_is_status_3(cli: Cli, args: tuple[str, ...], where
     try:
         done = subprocess.run(
             # What is found doesn't matter, but that it is told.
-            cli.command("doctor", "--seconds", "1", *args),
+            [*cli.quick, "doctor", "--seconds", "1", *args],
             stdout=out,
             stderr=subprocess.PIPE,
             timeout=100,

@@ -210,10 +210,10 @@ async def door(fakes: FakeWorld, tmp_path: Path) -> AsyncIterator[Door]:
 
 
 @pytest.fixture
-def run(door: Door, tmp_path: Path) -> Commands:
+def run(door: Door, quick: list[str], tmp_path: Path) -> Commands:
     directory = tmp_path / "cwd"
     directory.mkdir()
-    return Commands(door, directory)
+    return Commands(door, directory, quick)
 
 
 async def test_a_service_gives_all_that_is_on_record(run: Commands, door: Door) -> None:

@@ -31,10 +31,10 @@ async def door(fakes: FakeWorld, tmp_path: Path) -> AsyncIterator[Door]:
 
 
 @pytest.fixture
-def run(door: Door, tmp_path: Path) -> Commands:
+def run(door: Door, quick: list[str], tmp_path: Path) -> Commands:
     directory = tmp_path / "cwd"
     directory.mkdir()
-    return Commands(door, directory)
+    return Commands(door, directory, quick)
 
 
 async def names(door: Door, what: str = "runtimes") -> list[str]:

@@ -22,7 +22,7 @@ async def test_commands_find_the_token_that_serve_keeps_for_their_account(cli: C
         assert (ended.returncode, ended.stdout) == (0, b"42\n"), ended.stderr
         ended = await asyncio.to_thread(cli, "ps", "--json", "--url", f"unix://{path}")
         assert (ended.returncode, ended.stdout) == (0, b'{"runtimes":[]}\n'), ended.stderr
-        stranger = Cli(tmp_path / "elsewhere", cli.environment, cli.directory)
+        stranger = Cli(tmp_path / "elsewhere", cli.environment, cli.directory, cli.quick)
         ended = await asyncio.to_thread(stranger, "ps", "--url", url)
         assert (ended.returncode, ended.stdout) == (3, b"")
         assert b"token" in ended.stderr

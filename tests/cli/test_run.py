@@ -203,7 +203,7 @@ def test_another_language_by_its_kernel(cli: Cli, bash_environment: Environment)
 def test_two_runs_side_by_side_never_meet(cli: Cli) -> None:
     both = [
         subprocess.Popen(
-            cli.command("run", "--json", "-c", f"n = {n}; open('f', 'x').write('{n}'); n"),
+            [*cli.quick, "run", "--json", "-c", f"n = {n}; open('f', 'x').write('{n}'); n"],
             stdout=subprocess.PIPE,
             env=cli.variables(),
         )

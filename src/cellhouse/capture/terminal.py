@@ -24,6 +24,7 @@ _C1_BYTES = re.compile(rb"\xc2[\x80-\x9f]")
 _CONTROL_OR_NEWLINE = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _COLOUR = re.compile(r"\x1b\[[0-9;:]{0,64}m")
 _SEQUENCE = re.compile(r"(?:\x1b\[|\x9b)([0-?]{0,32})([ -/]{0,8})([@-~])")
+_STRING = re.compile("\x1b[]PX^_]|[\x90\x98\x9d\x9e\x9f]")
 _STRING_END = re.compile("[\x07\x18\x1a\x1b\x9c]")
 _NUMBER = re.compile(r"([0-9]*)(?:[;:]|\Z)")
 
@@ -94,8 +95,8 @@ class Terminal:
 
     def feed(self, text: str, data: bytes | None = None, newlines: int | None = None) -> None:
         """Takes a chunk; `data` is the same in UTF-8, `newlines` the count of its line feeds, for a caller that has them."""
-        if "\r" in text:
-            text = text.replace("\r\n", "\n")  # a line feed goes to column 0 anyway
+        if "\r" in text and self._state is _State.GROUND and not _STRING.search(text):
+            text = text.replace("\r\n", "\n")  # a line feed goes to column 0 anyway; in a string each of them counts
             data = None
         if self._state is _State.GROUND:
             if not _has_control(text, data):
