@@ -96,7 +96,9 @@ class Terminal:
     def feed(self, text: str, data: bytes | None = None, newlines: int | None = None) -> None:
         """Takes a chunk; `data` is the same in UTF-8, `newlines` the count of its line feeds, for a caller that has them."""
         if "\r" in text and self._state is _State.GROUND and not _STRING.search(text):
-            text = text.replace("\r\n", "\n")  # a line feed goes to column 0 anyway; in a string each of them counts
+            text = text.replace(
+                "\r\n", "\n"
+            )  # a line feed goes to column 0 anyway; in a string each of them counts
             data = None
         if self._state is _State.GROUND:
             if not _has_control(text, data):
