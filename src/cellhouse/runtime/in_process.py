@@ -37,6 +37,13 @@ from cellhouse.runtime.host import Kernels, Submitted
 from cellhouse.runtime.launching import KernelLauncher, walls_gone
 from cellhouse.runtime.logs import logger
 from cellhouse.runtime.native import NativeLauncher, check_start
+from cellhouse.runtime.network import (
+    LOG_NAME,
+    RuntimeNetwork,
+    network_variables,
+    policy_in_force,
+    require_network,
+)
 from cellhouse.runtime.once import code_digest, find_log, known_execution, no_end, recorded_result
 from cellhouse.runtime.outcome import Ending
 from cellhouse.runtime.session import Session
@@ -45,7 +52,7 @@ from cellhouse.runtime.sessions import Sessions
 from cellhouse.runtime.settings import Settings
 from cellhouse.runtime.store import MARK, kill_marked
 from cellhouse.runtime.transfer import begin, receive, told_of_file
-from cellhouse.runtime.walls import network_policy, sandbox_spec
+from cellhouse.runtime.walls import sandbox_spec
 from cellhouse.sandbox import SandboxLoss, create_sandbox, owner_of, require_limits
 
 _logger = logger()
@@ -76,16 +83,12 @@ class InProcessHost:
         self._kernel_spec = environment.kernel(spec.kernel)
         check_start(spec, self._kernel_spec.name)
         settings.network.check(spec.network)
-        if spec.network is not None and spec.network.policy != "none":
-            raise FailedPrecondition(
-                f"network: policy {spec.network.policy!r} can't be had yet; leave network out",
-                reason=CallReason.POLICY_UNAVAILABLE,
-            )
         self._limits = spec.limits.over(settings.walls) if spec.limits is not None else settings.walls
         self._sandbox = create_sandbox(
             spec.isolation or settings.isolation,
-            sandbox_spec(directory, environment, self._limits, settings.uids),
+            sandbox_spec(directory, environment, self._limits, settings.uids, spec.network),
         )
+        self._network = self._make_network()
         self._content: HostileDir | None = None
         self._sessions = Sessions(
             name,
@@ -112,9 +115,14 @@ class InProcessHost:
         try:
             await self._sandbox.start()
             require_limits(self._limits, self._sandbox.limits)
+            require_network(self._spec.network, self._sandbox.report)
+            if self._network is not None:
+                await self._network.start(self._sandbox, str(self._environment.python))
             self._launcher = self._make_launcher()
             self._content = HostileDir.open(self._sandbox.content, owner=owner_of(self._sandbox.content))
         except BaseException:
+            if self._network is not None:
+                await self._network.close()
             await self._sandbox.close()
             raise
         self._status = RuntimeStatus.ACTIVE
@@ -122,8 +130,20 @@ class InProcessHost:
             self._native.begin()
         self._watch = asyncio.get_running_loop().create_task(self._watch_over(), name=f"watch {self._name}")
 
+    def _make_network(self) -> RuntimeNetwork | None:
+        policy = self._spec.network
+        if policy is None or policy.policy != "allow":
+            return None
+        return RuntimeNetwork(
+            policy,
+            self._settings.network,
+            log=SessionLog(self._session_logs / LOG_NAME, self._clock),
+            clock=self._clock,
+            runtime=str(self._name),
+        )
+
     def _make_launcher(self) -> KernelLauncher | NativeLauncher:
-        variables = {MARK: self._token}
+        variables = {MARK: self._token, **network_variables(self._spec.network, self._sandbox.report)}
         if self._kernel_spec.name != NATIVE_KERNEL:
             return KernelLauncher(
                 self._sandbox,
@@ -151,7 +171,8 @@ class InProcessHost:
             kernel=self._kernel_spec.name,
             isolation=report if self._native is None else self._native.isolation(report),
             limits=self._sandbox.limits,
-            network_policy=network_policy(report),
+            network_policy=policy_in_force(self._spec.network, report),
+            network=None if self._network is None else self._network.report(),
             sessions=tuple(str(session.name) for session in self._sessions),
             create_time=self._created,
             expire_time=self._sessions.expire_time(self._sessions.last_used),
@@ -375,7 +396,11 @@ class InProcessHost:
                 if self._native is not None:
                     await self._native.close()
             finally:
-                await self._close_sandbox()
+                try:
+                    if self._network is not None:
+                        await self._network.close()
+                finally:
+                    await self._close_sandbox()
 
     async def _close_sandbox(self) -> None:
         try:

@@ -11,6 +11,8 @@ from cellhouse.model import (
     EnvironmentOffer,
     IsolationOffer,
     LimitRange,
+    NetworkOffer,
+    NetworkSettings,
     RuntimeSpecs,
     WallLimits,
 )
@@ -21,9 +23,10 @@ from cellhouse.model.limits import (
     LEAST_OPEN_FILES,
     LEAST_PROCESSES,
 )
+from cellhouse.runtime.network import policies
 from cellhouse.runtime.settings import Settings
 from cellhouse.runtime.store import remove_tree
-from cellhouse.runtime.walls import network_policy, sandbox_spec
+from cellhouse.runtime.walls import sandbox_spec
 from cellhouse.sandbox import create_sandbox, levels
 
 PROBE_SECONDS = 60.0
@@ -53,6 +56,7 @@ class Offer:
             isolation=offered,
             limits=_ranges(self._settings.walls),
             start=("zygote", "fresh"),
+            network=_network(self._settings.network),
             max_runtimes=most,
             runtimes=runtimes,
             may_create=accepting and runtimes < most and any(level.available for level in offered),
@@ -88,7 +92,7 @@ class Offer:
                     available=True,
                     isolation=report,
                     limits=sandbox.limits,
-                    network_policies=(network_policy(report),),
+                    network_policies=policies(report, self._settings.network),
                 )
             finally:
                 await sandbox.close()
@@ -107,6 +111,16 @@ def _environment(environment: Environment) -> EnvironmentOffer:
     broken = [BrokenKernel(name=name, detail=why) for name, why in sorted(environment.broken_kernels.items())]
     return EnvironmentOffer(
         name=environment.name, available=True, kernels=tuple(kernels), broken_kernels=tuple(broken) or None
+    )
+
+
+def _network(settings: NetworkSettings) -> NetworkOffer:
+    return NetworkOffer(
+        may_allow=settings.may_allow,
+        private=settings.private,
+        may_open=settings.may_open,
+        limit_connections=settings.connections,
+        limit_bytes=settings.total_bytes,
     )
 
 

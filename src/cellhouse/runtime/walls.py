@@ -1,10 +1,10 @@
-"""What the walls of a runtime are to be, and what their report says of its network."""
+"""What the walls of a runtime are to be."""
 
 from pathlib import Path
 
 from cellhouse.environments import Environment
-from cellhouse.model import Isolation, WallLimits
-from cellhouse.sandbox import IN_FORCE, SandboxSpec, TmpfsSizes, UidRange
+from cellhouse.model import NetworkPolicy, WallLimits
+from cellhouse.sandbox import SandboxSpec, TmpfsSizes, UidRange
 
 
 def _tmpfs(memory: int) -> TmpfsSizes:
@@ -19,7 +19,11 @@ def _tmpfs(memory: int) -> TmpfsSizes:
 
 
 def sandbox_spec(
-    directory: Path, environment: Environment, limits: WallLimits, uids: UidRange | None = None
+    directory: Path,
+    environment: Environment,
+    limits: WallLimits,
+    uids: UidRange | None = None,
+    network: NetworkPolicy | None = None,
 ) -> SandboxSpec:
     """The walls of a runtime that lives in `directory` and runs the Python of `environment`."""
     return SandboxSpec(
@@ -29,10 +33,5 @@ def sandbox_spec(
         tmpfs=_tmpfs(limits.memory),
         limits=limits,
         uids=uids,
+        host_network=network is not None and network.policy == "open",
     )
-
-
-def network_policy(report: Isolation) -> str:
-    """`none` where the walls leave nothing but a loopback inside, else the host's own network."""
-    walled = any(layer.name == "network" and layer.status == IN_FORCE for layer in report.layers)
-    return "none" if walled else "host"

@@ -71,7 +71,8 @@ class SandboxSpec:
     `required_layers` are names of LAYERS that must be in force; where one can't be had here, `start` fails and says
     so, instead of falling back to less. `limits` are what all that runs inside may use together; None is no limit at all.
     `uids` is where a service that is root takes the uid of this sandbox from; what is named must be had, and None is
-    the usual range, without which the layer "uid" is absent.
+    the usual range, without which the layer "uid" is absent. With `host_network` the sandbox is on the network of the
+    host, and the layer "network" is absent.
     """
 
     state: Path
@@ -81,6 +82,7 @@ class SandboxSpec:
     tmpfs: TmpfsSizes = field(default_factory=TmpfsSizes)
     limits: WallLimits | None = None
     uids: UidRange | None = None
+    host_network: bool = False
     supervisor: Path = INSIDE_DIR / "init.py"
 
 

@@ -22,6 +22,7 @@ from cellhouse.sandbox.system import (
     has_cgroup_namespaces,
     links_on_the_way,
     proc_mounts,
+    resolver_mounts,
     system_mounts,
 )
 
@@ -65,6 +66,7 @@ class BubblewrapSandbox(SupervisedSandbox):
             argv = [
                 str(program_in(view, self._bwrap.path)),
                 *self._bwrap.confinement,
+                *(("--share-net",) if self.spec.host_network else ()),
                 *self._mounts(descriptors, view),
                 *self._system_calls(descriptors),
                 "--chdir",
@@ -97,6 +99,8 @@ class BubblewrapSandbox(SupervisedSandbox):
             yield from ("--size", str(size), "--tmpfs", path)
         yield from ("--dir", HOME)
         yield from etc_mounts(descriptors)
+        if self.spec.host_network:
+            yield from resolver_mounts(descriptors)
         yield from self._shared(view)
         yield from ("--ro-bind", str(view.place(self.spec.supervisor.parent)), SUPERVISOR_DIR)
         for directory, inside in ((self.content, CONTENT), (self.runtime_dir, RUNTIME_DIR)):
@@ -169,7 +173,7 @@ class BubblewrapSandbox(SupervisedSandbox):
         held = (
             ("mount", IN_FORCE, f"read-only system, private /content and tmpfs, by {self._bwrap}"),
             ("pid", IN_FORCE, "own process namespace, which ends as a whole"),
-            ("network", IN_FORCE, "own network namespace with nothing but its loopback"),
+            ("network", *self._described_network()),
             ("user", IN_FORCE, f"own user namespace without capabilities; {nested}"),
             (
                 "ipc",
@@ -187,6 +191,14 @@ class BubblewrapSandbox(SupervisedSandbox):
                 IsolationLayer(name=name, status=status, detail=detail) for name, status, detail in held
             ),
         )
+
+    def _described_network(self) -> tuple[str, str]:
+        if self.spec.host_network:
+            return ABSENT, (
+                "the host's own network was asked for: all that it reaches, its loopback, and its abstract sockets "
+                "but from sessions in a Landlock domain"
+            )
+        return IN_FORCE, "own network namespace with nothing but its loopback"
 
     def _described_uid(self) -> tuple[str, str]:
         if self._identity is not None:
@@ -220,6 +232,8 @@ class BubblewrapSandbox(SupervisedSandbox):
             return  # likewise, though nobody has waited for it yet
         shown = {name: found[name].strip() for name in wanted if name in found}
         for name in NAMESPACES:
+            if name == "net" and self.spec.host_network:
+                continue
             try:
                 own = os.readlink(f"/proc/{self._init_pid}/ns/{name}")
             except OSError:

@@ -40,6 +40,8 @@ ETC_OWN: Final = {
 }
 
 
+RESOLVER_BYTES: Final = 65_536
+
 # Readable for all, and of no use to code but to learn about the host: where its kernel lies, who uses it, how it was
 # started, and the counters that tell of a neighbour's keystrokes.
 PROC_MASKED: Final = frozenset(
@@ -72,14 +74,27 @@ def system_mounts() -> Iterator[str]:
         yield from _as_found(Path("/", name))
 
 
+def _copied(name: str, content: bytes, descriptors: list[int]) -> Iterator[str]:
+    descriptor = os.memfd_create(name)
+    descriptors.append(descriptor)
+    os.write(descriptor, content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    yield from ("--file", str(descriptor), f"/etc/{name}")
+
+
+def resolver_mounts(descriptors: list[int]) -> Iterator[str]:
+    """Where names are looked up, for a sandbox on the host's network; a copy, for it may be a link to anywhere."""
+    try:
+        content = Path("/etc/resolv.conf").read_bytes()[:RESOLVER_BYTES]
+    except OSError:
+        return  # the host has none: names are what /etc/hosts says, as there
+    yield from _copied("resolv.conf", content, descriptors)
+
+
 def etc_mounts(descriptors: list[int]) -> Iterator[str]:
     """What stands in the new descriptors is copied from them as it is put up."""
     for name, text in ETC_OWN.items():
-        descriptor = os.memfd_create(name)
-        descriptors.append(descriptor)
-        os.write(descriptor, text.encode())
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        yield from ("--file", str(descriptor), f"/etc/{name}")
+        yield from _copied(name, text.encode(), descriptors)
     yield from _as_found(Path("/etc/localtime"))
     for name in ETC_SHARED:
         path = Path("/etc", name)
