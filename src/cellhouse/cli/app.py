@@ -23,7 +23,7 @@ from cellhouse.cli.run import RunOptions, run_code
 from cellhouse.cli.serve import serve
 from cellhouse.cli.service import Url, drop_stdout
 from cellhouse.cli.token import app as token_app
-from cellhouse.model import CellhouseError, InvalidArgument, NotFound, SessionLimits
+from cellhouse.model import CellhouseError, InvalidArgument, NetworkPolicy, NotFound, SessionLimits
 from cellhouse.runtime import json_log, logs
 from cellhouse.sandbox import levels
 
@@ -151,6 +151,12 @@ def run(
         str | None,
         typer.Option(metavar="SIZE", help="Of one file; as --content.", rich_help_panel=LIMITS),
     ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            metavar="POLICY", help="What it may reach: none (default), allow=HOST:PORT,HOST:PORT, or open."
+        ),
+    ] = None,
     url: Url = None,
     runtime: Annotated[
         str | None,
@@ -177,6 +183,8 @@ def run(
         _usage(f"{' '.join(extra)}: {HINT}")
     if (runtime or session) and not url:
         _usage("--runtime and --session are those of a service; name it with --url")
+    if network is not None and runtime:
+        _usage("--network is for a new runtime, and --runtime names one that is there")
     if isolation is not None and not url and isolation not in levels():
         _usage(f"--isolation {isolation}: there is no such level; there are {', '.join(levels())}")
     try:
@@ -203,6 +211,7 @@ def run(
         save=save,
         interactive=file != "-",
         limits=limits,
+        network=_network(network),
         name=file if file is not None else "-c",
         arguments=arguments_of(context.meta),
         settings=None if url else load_or_exit("run").settings(),
@@ -241,6 +250,13 @@ async def _anywhere(options: RunOptions, url: str | None, runtime: str | None, s
     from cellhouse.cli.remote import Place  # not for who runs code here: httpx is slow to load
 
     return await Place.of(url, runtime, session).run(options)
+
+
+def _network(text: str | None) -> NetworkPolicy | None:
+    try:
+        return None if text is None else NetworkPolicy.parse(text)
+    except InvalidArgument as error:
+        _usage(f"--network: {error.message.removeprefix('network: ')}")
 
 
 def _code(file: str | None, code: str | None) -> str:

@@ -116,6 +116,7 @@ async def _session(client: AsyncClient, place: Place, options: RunOptions) -> As
             kernel=options.kernel,
             isolation=options.isolation,
             limits=options.limits,
+            network=options.network,
             start="fresh",  # there is one session only: a zygote would get warm beside it for nothing
         )
         runtime = RuntimeName.parse((await client.create_runtime(spec)).name)

@@ -24,6 +24,7 @@ from cellhouse.model import (
     FailedPrecondition,
     FinishedEvent,
     InputRequestedEvent,
+    NetworkPolicy,
     Outcome,
     RuntimeLimits,
     RuntimeSpec,
@@ -55,6 +56,7 @@ class RunOptions:
     save: Path | None = None
     interactive: bool = True
     limits: RuntimeLimits | None = None
+    network: NetworkPolicy | None = None
     name: str = "-c"
     arguments: tuple[str, ...] = ()
     settings: Settings | None = None
@@ -112,6 +114,7 @@ async def _run(options: RunOptions, signals: Signals) -> int:
             kernel=options.kernel,
             isolation=options.isolation,
             limits=options.limits,
+            network=options.network,
             start="fresh",  # there is one session only: a zygote would get warm beside it for nothing
         )
         runtime = await house.create_runtime(spec)
