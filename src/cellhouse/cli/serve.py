@@ -11,6 +11,7 @@ from cellhouse.cli.config import ConfigFile, Set, load_or_exit
 from cellhouse.config import Flag
 from cellhouse.model import CellhouseError, FailedPrecondition, InvalidArgument, SystemClock
 from cellhouse.runtime import Settings
+from cellhouse.runtime.loops import run
 from cellhouse.tokens import TokenStore
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def serve(
     flags = {name: Flag(value, option) for name, (value, option) in given.items() if value is not None}
     loaded = load_or_exit("serve", config, set_ or (), flags)
     try:
-        asyncio.run(_serve(loaded.settings(), loaded.serve_options()))
+        run(_serve(loaded.settings(), loaded.serve_options()))
     except CellhouseError as error:
         typer.echo(f"cellhouse serve: {error.message}", err=True)
         raise typer.Exit(USAGE if isinstance(error, InvalidArgument) else OTHER) from None

@@ -24,6 +24,7 @@ from cellhouse.keepers.pieces import WINDOW
 from cellhouse.keepers.place import Place, holder
 from cellhouse.model import CallReason, Unavailable
 from cellhouse.runtime.logs import NAME as LOGGER, logger
+from cellhouse.runtime.loops import run
 
 _logger = logger()
 
@@ -205,7 +206,7 @@ def keep(directory: Path, listener: socket.socket) -> NoReturn:
     try:
         place = Place(directory.parent.parent, directory.name)
         _begin(place)
-        asyncio.run(Keeper(place, listener).run())
+        run(Keeper(place, listener).run())
         status = 0
     except BaseException:
         with contextlib.suppress(Exception):

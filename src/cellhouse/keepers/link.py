@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import struct
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from cellhouse.keepers.frames import Frames, Kind, ProtocolError, decode_json, encode, encode_json
 from cellhouse.keepers.pieces import Incoming, LinkLost, Outgoing
@@ -69,8 +69,7 @@ class Link(asyncio.Protocol):
     # asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # not every loop's is a subclass of it
 
     def data_received(self, data: bytes) -> None:
         try:

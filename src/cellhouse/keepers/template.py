@@ -17,6 +17,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import uvloop  # noqa: F401 - each keeper's loop is one of its
+
 from cellhouse.keepers.keeper import keep
 from cellhouse.keepers.place import BACKLOG
 from cellhouse.model import parse_event

@@ -11,7 +11,7 @@ import mmap
 import os
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Literal
+from typing import Literal, cast
 
 SocketType = Literal["SUB", "DEALER"]
 Frame = bytes | memoryview
@@ -82,9 +82,8 @@ class ZmtpConnection(asyncio.BufferedProtocol):
     # asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
+        self._transport = cast("asyncio.Transport", transport)  # not every loop's is a subclass of it
+        self._transport.write(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._body is not None:
