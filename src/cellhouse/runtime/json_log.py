@@ -4,13 +4,12 @@ What a line may have is closed: what we say, names of resources, figures. Code, 
 quote both) are withheld unless content was asked for, and the line says that they were.
 """
 
-import contextlib
 import errno
 import json
 import logging
 import os
-import queue
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import PurePath
@@ -29,8 +28,13 @@ FRAMES: Final = 20
 CAUSES: Final = 5
 WAITING_LINES: Final = 10_000
 """Of a reader of the log that does not keep up; what comes besides is dropped and counted."""
+GATHER_SECONDS: Final = 0.02
+PIECE_CHARS: Final = 65_536
+"""Lines that are written by one call, about."""
 CLOSING_SECONDS: Final = 2.0
 STDERR: Final = 2
+
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class JsonLines(logging.Formatter):
@@ -57,7 +61,7 @@ class JsonLines(logging.Formatter):
             line["exception"] = [self._exception(each) for each in _causes(error)]
         if withheld := [name for name in fields or () if name in CONTENT and not self._content]:
             line["withheld"] = withheld
-        return json.dumps(line, separators=(",", ":"))
+        return _encode(line)
 
     def _tells(self, name: str) -> bool:
         return name != "exc_info" and (self._content or name not in CONTENT)
@@ -88,14 +92,18 @@ class JsonLines(logging.Formatter):
 
 
 class JsonStderr(logging.Handler):
-    """Writes lines to standard error from a thread, so that who reads them slowly holds up nobody else."""
+    """Writes lines to standard error from a thread, so that who reads them slowly holds up nobody else.
+
+    What is no warning waits `GATHER_SECONDS` for more: a thread that is woken for each line costs more than the line.
+    """
 
     def __init__(self, descriptor: int = STDERR) -> None:
         super().__init__()
         self._descriptor = descriptor
-        self._lines: queue.Queue[str | None] = queue.Queue(WAITING_LINES)
+        self._condition = threading.Condition()
+        self._lines: deque[str] = deque()
         self._dropped = 0
-        self._closed = False
+        self._asleep = self._urgent = self._closed = False
         self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
         self._thread.start()
 
@@ -105,28 +113,53 @@ class JsonStderr(logging.Handler):
         except Exception:
             self.handleError(record)
             return
-        try:
-            self._lines.put_nowait(line)
-        except queue.Full:
-            self._dropped += 1
+        with self._condition:
+            if len(self._lines) >= WAITING_LINES:
+                self._dropped += 1
+                return
+            self._lines.append(line)
+            urgent = record.levelno >= logging.WARNING
+            self._urgent = self._urgent or urgent
+            if self._asleep or urgent:
+                self._asleep = False
+                self._condition.notify()
 
     def close(self) -> None:
         """Write out what waits, for a moment; a reader that has gone away is not waited for."""
-        closed, self._closed = self._closed, True
+        with self._condition:
+            closed, self._closed = self._closed, True
+            self._condition.notify()
         if not closed:
-            with contextlib.suppress(queue.Full):
-                self._lines.put(None, timeout=CLOSING_SECONDS)
-                self._thread.join(CLOSING_SECONDS)
+            self._thread.join(CLOSING_SECONDS)
         super().close()
 
     def _write_all(self) -> None:
-        while (line := self._lines.get()) is not None:
+        while lines := self._take():
             try:
-                self._write(line)
-                if self._dropped and self._lines.empty():
-                    self._write(self.format(self._loss()))
+                for line in lines:
+                    self._write(line)
+                if self._dropped and not self._lines:
+                    self._write(self.format(self._loss()) + "\n")
             except OSError:
                 return  # nobody reads any more; what comes is dropped
+
+    def _take(self) -> list[str]:
+        """What has gathered, in pieces to be written at once; nothing at the end."""
+        with self._condition:
+            while not self._lines and not self._closed:
+                self._asleep = True
+                self._condition.wait()
+            self._asleep = False
+            self._condition.wait_for(lambda: self._urgent or self._closed, GATHER_SECONDS)
+            self._urgent = False
+            pieces = []
+            while self._lines:
+                size, piece = 0, []
+                while self._lines and size < PIECE_CHARS:
+                    piece.append(self._lines.popleft())
+                    size += len(piece[-1])
+                pieces.append("\n".join([*piece, ""]))
+            return pieces
 
     def _loss(self) -> logging.LogRecord:
         assert self.lock is not None
@@ -138,7 +171,7 @@ class JsonStderr(logging.Handler):
         return record
 
     def _write(self, line: str) -> None:
-        data = line.encode() + b"\n"
+        data = line.encode()
         while data:
             data = data[os.write(self._descriptor, data) :]
 

@@ -36,15 +36,28 @@ def logger() -> structlog.stdlib.BoundLogger:
     return bound
 
 
+class _Line:
+    """The text of a line, made where somebody reads it."""
+
+    __slots__ = ("_fields", "_log", "_method")
+
+    def __init__(self, log: Any, method: str, fields: dict[str, Any]) -> None:
+        self._log, self._method, self._fields = log, method, fields
+
+    def __str__(self) -> str:
+        said = {name: value for name, value in self._fields.items() if name != CODE}
+        with_error = structlog.processors.format_exc_info(self._log, self._method, said)
+        return str(_TEXT(self._log, self._method, with_error))
+
+
 def _hand_on(
     log: Any, method: str, fields: MutableMapping[str, Any]
-) -> tuple[tuple[str], Mapping[str, Mapping[str, Any]]]:
+) -> tuple[tuple[_Line], Mapping[str, Mapping[str, Any]]]:
     """A line for who knows nothing of us; beside it the fields, and the exception itself, for who does."""
     if fields.get("exc_info") is True:
         fields["exc_info"] = sys.exc_info()[1]
-    said = {name: value for name, value in fields.items() if name != CODE}
-    text = _TEXT(log, method, structlog.processors.format_exc_info(log, method, said))
-    return (str(text),), {"extra": {FIELDS: dict(fields)}}
+    kept = dict(fields)
+    return (_Line(log, method, kept),), {"extra": {FIELDS: kept}}
 
 
 def to_stderr(level: Level) -> None:
