@@ -16,6 +16,7 @@ from cellhouse.cli.export import export
 from cellhouse.cli.journal import app as journal_app
 from cellhouse.cli.limits import BadLimit, option_of, read_limits
 from cellhouse.cli.logs import logs as logs_command
+from cellhouse.cli.mcp import mcp
 from cellhouse.cli.ps import ps
 from cellhouse.cli.record import show
 from cellhouse.cli.rm import interrupt, rm
@@ -44,6 +45,7 @@ app.command()(doctor)
 app.command()(export)
 app.command()(interrupt)
 app.command(name="logs")(logs_command)
+app.command()(mcp)
 app.command()(ps)
 app.command()(rm)
 app.command()(serve)

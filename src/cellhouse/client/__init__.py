@@ -7,6 +7,7 @@ from cellhouse.client.errors import ClientReason, IncompleteStreamError, Respons
 from cellhouse.client.outgoing import AsyncSource, Progress, Source
 from cellhouse.client.settings import ClientLimits, RetryPolicy, Timeouts
 from cellhouse.client.sync_client import Client, ExecutionHandle
+from cellhouse.client.transfer import FilePart
 
 __all__ = [
     "AsyncClient",
@@ -16,6 +17,7 @@ __all__ = [
     "ClientLimits",
     "ClientReason",
     "ExecutionHandle",
+    "FilePart",
     "IncompleteStreamError",
     "OutputData",
     "Progress",

@@ -14,7 +14,7 @@ from cellhouse.client.executing import Executing, Started
 from cellhouse.client.options import options_of
 from cellhouse.client.outgoing import AsyncSource, Progress
 from cellhouse.client.settings import ClientLimits, RetryPolicy, Timeouts
-from cellhouse.client.transfer import Transfer
+from cellhouse.client.transfer import FilePart, Transfer
 from cellhouse.model import (
     Clock,
     Event,
@@ -222,6 +222,10 @@ class AsyncClient:
         Read on where the connection breaks. OSError where `target` can't be written.
         """
         return await self._shell.run(self._transfer.get(runtime, path, Path(target), progress))
+
+    async def read_part(self, runtime: str, path: str, *, offset: int = 0, limit: int = 65_536) -> FilePart:
+        """At most `limit` bytes of a file of /content from `offset` on, and how many it has. No digest is checked."""
+        return await self._shell.run(self._transfer.part(runtime, path, offset, limit))
 
     async def list_files(self, runtime: str, path: str = "", *, recursive: bool = False) -> FileList:
         """What is in a directory of /content; at most 10,000 names, and it says so."""

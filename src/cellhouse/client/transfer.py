@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -14,12 +15,21 @@ from cellhouse.client.core import Attempts, Call, Core
 from cellhouse.client.errors import ClientReason, ResponseError, TransportError
 from cellhouse.client.outgoing import AsyncSource, Outgoing, Progress
 from cellhouse.client.steps import Flow, Reply, give, pause, read, shut, work
-from cellhouse.model import CallReason, FailedPrecondition, FileWritten
+from cellhouse.model import CallReason, CellhouseError, FailedPrecondition, FileWritten, InvalidArgument
 
 OCTETS: Final = "application/octet-stream"
 VERSIONS: Final = 8
 """Of a file that changes while it is read are begun, at most."""
+_TOTAL: Final = "totalBytes"
 _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """Some bytes of a file, and how many it has."""
+
+    data: bytes
+    total: int
 
 
 class Sink(Protocol):
@@ -87,6 +97,36 @@ class Transfer:
         finally:
             yield from work(partial.discard)
         return FileWritten(name=path, bytes=whole.size, sha256=whole.sha256)
+
+    def part(self, runtime: str, path: str, offset: int, limit: int) -> Flow[FilePart]:
+        """At most `limit` bytes from `offset` on; none where that is past the end."""
+        if offset < 0 or limit < 1:
+            raise InvalidArgument.of_field(
+                "offset",
+                f"{offset} and {limit} are no part of a file; offset takes 0 or more, limit 1 or more",
+            )
+        core = self._core
+        call = Call(
+            "GET",
+            f"/v1/{file_path(runtime, path)}",
+            headers={"accept": "*/*", "range": f"bytes={offset}-{offset + limit - 1}"},
+            read_seconds=core.timeouts.read,
+        )
+
+        def take(reply: Reply) -> Flow[FilePart]:
+            found = _CONTENT_RANGE.fullmatch(reply.headers.get("content-range", ""))
+            if reply.status != 206 or found is None or int(found[1]) != offset:
+                yield from shut(reply)
+                raise core.malformed(call.request(), "it is not the part that was asked for")
+            return FilePart((yield from core.whole(reply, limit, "limit")), int(found[3]))
+
+        try:
+            return (yield from core.ask(call, take))
+        except CellhouseError as error:
+            if error.reason != CallReason.RANGE_NOT_SATISFIABLE:
+                raise
+            total = error.metadata.get(_TOTAL, "")
+            return FilePart(b"", int(total) if total.isdecimal() and len(total) < 19 else 0)
 
     def pieces(self, runtime: str, path: str, progress: Progress | None) -> Flow[None]:
         """Gives the pieces of a file. Its digest is judged at the end: what came before is not yet known to be right."""

@@ -8,6 +8,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
 
 from cellhouse import __version__
 from cellhouse.doors import metrics as metrics_text
@@ -16,6 +17,7 @@ from cellhouse.doors.callers import LOCAL_TENANT, Authenticator, Scope
 from cellhouse.doors.documents import IDS, answers, components, data
 from cellhouse.doors.gate import Gate
 from cellhouse.doors.limits import DoorLimits
+from cellhouse.doors.mcp.http import PATH as MCP_PATH, McpDoor
 from cellhouse.doors.metrics import Metrics
 from cellhouse.doors.origins import Origins
 from cellhouse.doors.page import HEADERS, docs_page
@@ -62,11 +64,12 @@ def make_app(
     *,
     origins: Origins,
     limits: DoorLimits,
+    mcp: McpDoor | None = None,
 ) -> Gate:
-    """The whole REST service as one ASGI application. Opening and closing the tenants is the caller's."""
+    """The whole service as one ASGI application. Opening and closing the tenants, and `mcp`, is the caller's."""
     counted = Metrics(tenants)
     return Gate(
-        make_api(tenants, limits, counted),
+        make_api(tenants, limits, counted, mcp),
         tenants=tenants,
         authenticator=authenticator,
         origins=origins,
@@ -75,7 +78,7 @@ def make_app(
     )
 
 
-def make_api(tenants: Tenants, limits: DoorLimits, counted: Metrics) -> FastAPI:
+def make_api(tenants: Tenants, limits: DoorLimits, counted: Metrics, mcp: McpDoor | None = None) -> FastAPI:
     """What is behind the gate."""
     app = FastAPI(
         title=TITLE,
@@ -96,6 +99,8 @@ def make_api(tenants: Tenants, limits: DoorLimits, counted: Metrics) -> FastAPI:
     routers = (*ROUTERS, _service)
     for router in routers:
         app.include_router(router)
+    if mcp is not None:
+        app.router.routes.append(Route(MCP_PATH, endpoint=mcp))
     app.state.table = tuple(route for router in routers for route in router.routes)
     app.openapi = lambda: openapi(app)  # type: ignore[method-assign]
     return app

@@ -63,11 +63,7 @@ async def json_object(
         raise InvalidArgument.of_field(
             "body", f"byte {error.start} is no UTF-8; send JSON encoded as UTF-8"
         ) from None
-    if _values(body) > JSON_VALUES:
-        raise InvalidArgument.of_field(
-            "body",
-            f"it has more than {JSON_VALUES} values, which is the limit; put data into a file of /content",
-        )
+    check_values(body)
     try:
         document = pydantic_core.from_json(text, allow_inf_nan=False)
     except ValueError as error:
@@ -75,6 +71,15 @@ async def json_object(
     if not isinstance(document, dict):
         raise InvalidArgument.of_field("body", f"it is a {type(document).__name__}; send a JSON object")
     return document
+
+
+def check_values(body: bytes) -> None:
+    """INVALID_ARGUMENT where a JSON text has more values than are read."""
+    if _values(body) > JSON_VALUES:
+        raise InvalidArgument.of_field(
+            "body",
+            f"it has more than {JSON_VALUES} values, which is the limit; put data into a file of /content",
+        )
 
 
 def _values(body: bytes) -> int:

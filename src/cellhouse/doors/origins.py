@@ -8,8 +8,11 @@ from cellhouse.model import CallReason, PermissionDenied
 Headers = Sequence[tuple[bytes, bytes]]
 
 _METHODS = "GET, PUT, POST, DELETE"
-_REQUEST_HEADERS = "Authorization, Content-Type, Last-Event-ID, Range, If-None-Match, Repr-Digest"
-_RESPONSE_HEADERS = "Cellhouse-Execution, Content-Range, ETag, Repr-Digest, Retry-After"
+_REQUEST_HEADERS = (
+    "Authorization, Content-Type, Last-Event-ID, Range, If-None-Match, Repr-Digest, Mcp-Protocol-Version, Mcp-Session-Id, "
+    "Mcp-Method, Mcp-Name"
+)
+_RESPONSE_HEADERS = "Cellhouse-Execution, Content-Range, ETag, Repr-Digest, Retry-After, Mcp-Session-Id"
 
 
 class Origins:

@@ -19,6 +19,7 @@ import uvicorn
 from cellhouse.doors.app import make_app
 from cellhouse.doors.callers import LOCAL_TENANT, Authenticator, LocalAuthenticator
 from cellhouse.doors.limits import DoorLimits
+from cellhouse.doors.mcp.http import McpDoor
 from cellhouse.doors.origins import Origins
 from cellhouse.doors.protocol import BoundedHttp
 from cellhouse.doors.tenants import Tenants
@@ -89,8 +90,13 @@ class Service:
             None if self._options.uds else (self._options.host, *self._options.allowed_hosts),
             self._options.cors_origins,
         )
+        self._mcp = McpDoor(limits)
         self.app = make_app(
-            self.tenants, authenticator or LocalAuthenticator(), origins=self._origins, limits=limits
+            self.tenants,
+            authenticator or LocalAuthenticator(),
+            origins=self._origins,
+            limits=limits,
+            mcp=self._mcp,
         )
         self._opens_local = authenticator is None
         self._socket: socket.socket | None = None
@@ -159,6 +165,7 @@ class Service:
             try:
                 await self.tenants.close()
             finally:
+                await self._mcp.close()
                 await self._end_template()
                 self._server.should_exit = True
                 await asyncio.wait([self._serving])
