@@ -12,6 +12,7 @@ from cellhouse.cli.command import HINT, RunCommand, arguments_of
 from cellhouse.cli.config import app as config_app, load_or_exit
 from cellhouse.cli.cp import cp
 from cellhouse.cli.doctor import doctor
+from cellhouse.cli.env import app as env_app
 from cellhouse.cli.export import export
 from cellhouse.cli.journal import app as journal_app
 from cellhouse.cli.limits import BadLimit, option_of, read_limits
@@ -38,6 +39,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(config_app, name="config")
+app.add_typer(env_app, name="env")
 app.add_typer(journal_app, name="journal")
 app.add_typer(token_app, name="token")
 app.command()(cp)

@@ -1,7 +1,6 @@
 """Settings with their origins, and what the rest of the house is told of them."""
 
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cellhouse.config.catalogue import catalogue
 from cellhouse.config.model import Config
+from cellhouse.environments import beside_service, distrusted_home
 from cellhouse.model import InvalidArgument, WallLimits
 from cellhouse.model.limits import LimitName
 from cellhouse.runtime import Settings
@@ -96,6 +96,8 @@ class Loaded:
                 raise InvalidArgument.of_field(
                     "allowed_hosts", f"{host[:80]!a} is no name of a host; write it without scheme and port"
                 )
+        if wrong := distrusted_home(self.config.env.home):
+            raise InvalidArgument.of_field("home", f"{str(self.config.env.home)[:200]!a} {wrong}")
         self.settings()
 
     def settings(self) -> Settings:
@@ -103,7 +105,6 @@ class Loaded:
         config, walls = self.config, self.config.walls
         named = frozenset(wire for key, wire in _WALLS.items() if f"walls.{key}" in self.origins)
         limits = {key: getattr(walls, key) for key in _WALLS}
-        builtin = Path(sys.prefix, "share", "cellhouse", "environments")
         return Settings(
             state_dir=config.state.dir,
             isolation=walls.isolation,
@@ -112,7 +113,7 @@ class Loaded:
             session=config.session,
             retention=config.retention,
             walls=WallLimits(**limits, named=named),
-            environments=(*config.env.path, builtin) if config.env.path else None,
+            environments=(*config.env.path, config.env.home, beside_service()),
             network=config.network,
             uids=walls.uids,
             max_runtimes=config.limits.max_runtimes,

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from cellhouse.doors.limits import DoorLimits
+from cellhouse.environments import environment_home
 from cellhouse.model import (
     CaptureLimits,
     InvalidArgument,
@@ -106,9 +107,10 @@ class NativeConfig:
 
 @dataclass(frozen=True, slots=True)
 class EnvConfig:
-    """Where kernel environments are looked for, before the one beside the service."""
+    """Where kernel environments are looked for, before those beside the service; `cellhouse env` keeps them in `home`."""
 
     path: tuple[Path, ...] = ()
+    home: Path = field(default_factory=environment_home)
 
 
 class Config(BaseModel):

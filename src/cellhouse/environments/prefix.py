@@ -1,5 +1,6 @@
 """One environment: a prefix, its interpreter, and which directories both need to be seen."""
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +20,10 @@ from cellhouse.model import CallReason, FailedPrecondition, NotFound
 
 PYVENV_CFG_BYTES: Final = 64 * 1024
 UNFINISHED: Final = ".cellhouse-unfinished"
-"""`make setup` has this file in a prefix for as long as it is at work on it."""
+"""Whoever makes a prefix has this file in it for as long as it is at work on it."""
+RECORD: Final = "cellhouse-environment.json"
+"""What a prefix that `cellhouse env` made says of itself."""
+RECORD_BYTES: Final = 16 << 20
 NATIVE_BY_DEFAULT: Final[bool] = True
 """Whether the native kernel is what an environment's Python means, where it can be had."""
 
@@ -109,7 +113,8 @@ def read_environment(prefix: Path, name: str | None = None) -> Environment:
     try:
         if (prefix / UNFINISHED).exists():
             raise unusable(
-                "its setup was broken off, or is still at work", "run make setup and let it finish"
+                "whoever makes it is still at work, or was broken off",
+                "let it finish, or make it anew (make setup, cellhouse env create)",
             )
         python = _interpreter(prefix)
         if python is None:
@@ -151,6 +156,20 @@ def _seen(prefix: Path, python: Path) -> Iterator[Path]:
     real = python.resolve().parent.parent
     if _has_standard_library(real):
         yield real
+    yield from _registered(prefix)
+
+
+def _registered(prefix: Path) -> Iterator[Path]:
+    """What the kernel of another language needs to be seen, as whoever registered it said."""
+    try:
+        with (prefix / RECORD).open("rb") as file:
+            record = json.loads(file.read(RECORD_BYTES))
+    except (FileNotFoundError, ValueError):
+        return
+    shown = record.get("shown", ()) if isinstance(record, dict) else ()
+    for item in shown if isinstance(shown, list) else ():
+        if isinstance(item, str) and item.startswith("/"):
+            yield Path(item)
 
 
 def _home(prefix: Path) -> Path | None:

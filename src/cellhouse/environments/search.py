@@ -1,7 +1,12 @@
-"""Where environments are looked for, and finding one by its name."""
+"""Where environments are looked for, and finding one by its name.
+
+Three kinds of places, in this order: those of CELLHOUSE_ENV_PATH; the home, where `cellhouse env` keeps what it made;
+and the one beside the service's own interpreter.
+"""
 
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +20,10 @@ from cellhouse.model import CallReason, FailedPrecondition, InvalidArgument, Not
 DEFAULT_ENVIRONMENT: Final = "default"
 ENV_PATH: Final = "CELLHOUSE_ENV_PATH"
 """Directories with colons in between; each is an environment or holds some. They come before the built-in ones."""
+ENV_HOME: Final = "CELLHOUSE_ENV_HOME"
+"""Where `cellhouse env` keeps environments; without it, below the XDG data directory."""
+HOME_PLACES: Final = (".made", ".registered")
+"""Where a home has the prefixes that its names mean."""
 ENVIRONMENTS_PER_DIRECTORY: Final = 1024
 SEARCHED_DIRECTORIES: Final = 256
 
@@ -30,10 +39,36 @@ class Survey:
     broken: Mapping[str, str]
 
 
-def default_search() -> list[Path]:
-    """The directories to look in: those of CELLHOUSE_ENV_PATH, then the one beside the service's own interpreter.
+def environment_home() -> Path:
+    """Where this account's environments are kept; perhaps it is not there."""
+    given = os.environ.get(ENV_HOME, "")
+    data = os.environ.get("XDG_DATA_HOME", "")
+    base = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
+    return Path(given) if given else base / "cellhouse" / "environments"
 
-    HOME and CELLHOUSE_STATE_DIR have no say in it. Raises FailedPrecondition for a relative path in the variable.
+
+def distrusted_home(home: Path) -> str:
+    """Why it can't be a home; "" where it can, or is not there. HOME may lead a superuser to what others put there."""
+    if not home.is_absolute():
+        return "is a relative path; write out the whole path"
+    try:
+        found = home.stat()
+    except OSError:
+        return ""
+    if found.st_uid not in (0, os.geteuid()) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"belongs to another user, or others can write to it; name another directory in {ENV_HOME}"
+    return ""
+
+
+def beside_service() -> Path:
+    """Where `make setup` puts them: with the interpreter that runs this."""
+    return Path(sys.prefix, "share", "cellhouse", "environments")
+
+
+def default_search() -> list[Path]:
+    """The directories to look in. CELLHOUSE_STATE_DIR has no say in it.
+
+    Raises FailedPrecondition for a relative path in a variable, or a home that is not this account's.
     """
     given = [Path(item) for item in os.environ.get(ENV_PATH, "").split(os.pathsep) if item]
     for path in given:
@@ -43,12 +78,30 @@ def default_search() -> list[Path]:
                 reason="ENVIRONMENT_PATH_INVALID",
                 metadata={"path": str(path)[:200]},
             )
-    if len(given) >= SEARCHED_DIRECTORIES:
+    if len(given) >= SEARCHED_DIRECTORIES - 1:
         raise FailedPrecondition(
-            f"{ENV_PATH} names {len(given)} directories; fewer than {SEARCHED_DIRECTORIES} are looked in",
+            f"{ENV_PATH} names {len(given)} directories; fewer than {SEARCHED_DIRECTORIES - 1} are looked in",
             reason="ENVIRONMENT_PATH_INVALID",
         )
-    return [*given, Path(sys.prefix, "share", "cellhouse", "environments")]
+    home = environment_home()
+    if wrong := distrusted_home(home):
+        raise FailedPrecondition(
+            f"environments: {str(home)[:200]!a} {wrong}",
+            reason="ENVIRONMENT_HOME_INVALID",
+            metadata={"path": str(home)[:200]},
+        )
+    return [*given, home, beside_service()]
+
+
+def check_name(name: str) -> None:
+    """Raises InvalidArgument for what can't name an environment."""
+    if not _NAME.fullmatch(name):
+        raise InvalidArgument.of_field(
+            "environment",
+            f"{name[:80]!a} can't name an environment; it takes 1 to 63 letters, digits, '.', '_' and '-', "
+            "a letter or digit first",
+            reason=CallReason.INVALID_NAME,
+        )
 
 
 def find_environment(name: str = DEFAULT_ENVIRONMENT, search: Sequence[Path] | None = None) -> Environment:
@@ -57,13 +110,7 @@ def find_environment(name: str = DEFAULT_ENVIRONMENT, search: Sequence[Path] | N
     Raises InvalidArgument for what can't be a name, NotFound where there is none, FailedPrecondition where the first
     one can't be used: a later one of the same name is never taken in its stead.
     """
-    if not _NAME.fullmatch(name):
-        raise InvalidArgument.of_field(
-            "environment",
-            f"{name[:80]!a} can't name an environment; it takes 1 to 63 letters, digits, '.', '_' and '-', "
-            "a letter or digit first",
-            reason=CallReason.INVALID_NAME,
-        )
+    check_name(name)
     looked_in = default_search() if search is None else list(search)
     others: dict[str, None] = {}
     for candidate, prefix in _candidates(looked_in):
@@ -76,7 +123,7 @@ def find_environment(name: str = DEFAULT_ENVIRONMENT, search: Sequence[Path] | N
         f"in a checkout of Cellhouse run make setup; elsewhere make a virtual environment with ipykernel in it and "
         f"name its directory in {ENV_PATH}"
         if name == DEFAULT_ENVIRONMENT
-        else f"use one that is there, or name the directory of {name!r} in {ENV_PATH}"
+        else f"use one that is there, make it (cellhouse env create {name}), or name its directory in {ENV_PATH}"
     )
     raise NotFound(
         f"environment {name!r} was not found; looked in {places or 'no directory'}; there: {there}; {remedy}",
@@ -123,4 +170,14 @@ def _candidates(search: Sequence[Path]) -> Iterator[tuple[str, Path]]:
             ) from error
         for child in children[:ENVIRONMENTS_PER_DIRECTORY]:
             if is_prefix(directory / child):
-                yield child, directory / child
+                yield child, _meant(directory, child)
+
+
+def _meant(directory: Path, child: str) -> Path:
+    """In a home, the prefix itself: the name may mean another one a moment later."""
+    prefix = directory / child
+    if prefix.is_symlink():
+        target = prefix.resolve()
+        if target.parent.name in HOME_PLACES and target.parent.parent == directory.resolve():
+            return target
+    return prefix
