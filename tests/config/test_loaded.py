@@ -1,5 +1,6 @@
 """What a house and a service are told: every setting arrives, and defaults are theirs."""
 
+import os
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -64,6 +65,7 @@ def _other(name: str, value: Any) -> str:
         "network.headers": "api.example X-Key env:KEY",
         "native.start": "fresh",
         "env.path": "/opt/other",
+        "env.home": "/opt/home",
     }
     if name in special:
         return special[name]
@@ -117,7 +119,9 @@ def test_a_limit_of_runtimes_that_was_set_has_to_be_held(key: str, wire: str, te
 
 def test_environments_come_before_the_one_beside_the_service() -> None:
     builtin = Path(sys.prefix, "share", "cellhouse", "environments")
-    assert loaded(env__path="/opt/a").settings().environments == (Path("/opt/a"), builtin)
+    home = Path(os.environ["HOME"], ".local", "share", "cellhouse", "environments")
+    assert loaded(env__path="/opt/a").settings().environments == (Path("/opt/a"), home, builtin)
+    assert loaded(env__home="/opt/h").settings().environments == (Path("/opt/h"), builtin)
     assert loaded().settings().environments is None
 
 

@@ -48,7 +48,8 @@ def test_the_variable_comes_first_and_takes_environments_and_directories_of_them
     one = make_environment(tmp_path / "one", base)
     many = make_environment(tmp_path / "many" / "default", base)
     monkeypatch.setenv("CELLHOUSE_ENV_PATH", f"{one}::{tmp_path}/many:{tmp_path}/missing")
-    assert default_search() == [one, tmp_path / "many", tmp_path / "missing", service]
+    monkeypatch.setenv("CELLHOUSE_ENV_HOME", str(tmp_path / "home"))
+    assert default_search() == [one, tmp_path / "many", tmp_path / "missing", tmp_path / "home", service]
     assert find_environment("one").prefix == one
     assert find_environment("default").prefix == many
     assert [(e.name, e.prefix) for e in list_environments()] == [
@@ -56,6 +57,21 @@ def test_the_variable_comes_first_and_takes_environments_and_directories_of_them
         ("default", many),
         ("plain", service / "plain"),
     ]
+
+
+def test_the_home_comes_before_what_is_beside_the_service(
+    service: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_environment(service / "default", base)
+    home = tmp_path / "data" / "cellhouse" / "environments"
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert find_environment("default").prefix == service / "default"
+    made = make_environment(home / ".made" / "abc", base)
+    (home / "default").symlink_to(Path(".made", "abc"))
+    assert find_environment("default").prefix == made
+    home.chmod(0o777)
+    with pytest.raises(FailedPrecondition, match="others can write to it"):
+        find_environment("default")
 
 
 def test_a_relative_path_in_the_variable_is_refused(service: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,13 +85,16 @@ def test_what_is_not_found_is_told_with_where_and_the_remedy(
 ) -> None:
     make_environment(tmp_path / "envs" / "stats", base)
     monkeypatch.setenv("CELLHOUSE_ENV_PATH", str(tmp_path / "envs"))
+    monkeypatch.setenv("CELLHOUSE_ENV_HOME", str(tmp_path / "home"))
     with pytest.raises(NotFound) as caught:
         find_environment()
     message = caught.value.message
-    assert f"looked in {tmp_path}/envs, {service} (missing)" in message
+    assert f"looked in {tmp_path}/envs, {tmp_path}/home (missing), {service} (missing)" in message
     assert "there: stats" in message
     assert "make setup" in message
-    with pytest.raises(NotFound, match="name the directory of 'other' in CELLHOUSE_ENV_PATH"):
+    with pytest.raises(
+        NotFound, match=r"make it \(cellhouse env create other\), or name its directory in CELLHOUSE_ENV_PATH"
+    ):
         find_environment("other")
 
 

@@ -73,15 +73,16 @@ def create(
         if installer not in (None, "uv", "pip"):
             raise InvalidArgument.of_field("installer", f"{installer[:40]!a} is none; there are uv and pip")
         asked = read_requirements(find_interpreter(python), packages or (), requirements or ())
-        made = make_environment(
-            _home("create", config),
-            name,
-            asked,
-            find_installer(installer),
-            replace=replace or upgrade,
-            upgrade=upgrade,
-            say=lambda text: typer.echo(f"cellhouse env create: {text}", err=True),
-        )
+        with find_installer(installer) as tool:
+            made = make_environment(
+                _home("create", config),
+                name,
+                asked,
+                tool,
+                replace=replace or upgrade,
+                upgrade=upgrade,
+                say=lambda text: typer.echo(f"cellhouse env create: {text}", err=True),
+            )
         if json:
             typer.echo(json_text.dumps(facts(made.environment).to_wire() | {"built": made.built}))
         else:

@@ -105,6 +105,7 @@ class Loaded:
         config, walls = self.config, self.config.walls
         named = frozenset(wire for key, wire in _WALLS.items() if f"walls.{key}" in self.origins)
         limits = {key: getattr(walls, key) for key in _WALLS}
+        env_named = bool(config.env.path) or "env.home" in self.origins
         return Settings(
             state_dir=config.state.dir,
             isolation=walls.isolation,
@@ -113,7 +114,7 @@ class Loaded:
             session=config.session,
             retention=config.retention,
             walls=WallLimits(**limits, named=named),
-            environments=(*config.env.path, config.env.home, beside_service()),
+            environments=(*config.env.path, config.env.home, beside_service()) if env_named else None,
             network=config.network,
             uids=walls.uids,
             max_runtimes=config.limits.max_runtimes,

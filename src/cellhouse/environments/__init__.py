@@ -16,6 +16,7 @@ from cellhouse.environments.search import (
     list_environments,
     survey,
 )
+from cellhouse.environments.use import Use
 
 __all__ = [
     "DEFAULT_ENVIRONMENT",
@@ -26,6 +27,7 @@ __all__ = [
     "Environment",
     "KernelSpec",
     "Survey",
+    "Use",
     "beside_service",
     "default_search",
     "distrusted_home",

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from pathlib import Path
 
-from cellhouse.environments import NATIVE_KERNEL, Environment
+from cellhouse.environments import NATIVE_KERNEL, Environment, Use
 from cellhouse.files import DiskFull, HostileDir
 from cellhouse.journal import ExecutionLog, Journal, StartRecord
 from cellhouse.model import (
@@ -90,6 +90,7 @@ class InProcessHost:
         )
         self._network = self._make_network()
         self._content: HostileDir | None = None
+        self._use: Use | None = None
         self._sessions = Sessions(
             name,
             make=self._make_session,
@@ -112,6 +113,7 @@ class InProcessHost:
         return self._name
 
     async def start(self) -> None:
+        self._use = Use.of(self._environment)
         try:
             await self._sandbox.start()
             require_limits(self._limits, self._sandbox.limits)
@@ -124,6 +126,7 @@ class InProcessHost:
             if self._network is not None:
                 await self._network.close()
             await self._sandbox.close()
+            self._use.close()
             raise
         self._status = RuntimeStatus.ACTIVE
         if self._native is not None:
@@ -409,6 +412,8 @@ class InProcessHost:
             await asyncio.to_thread(kill_marked, self._token)
             raise
         finally:
+            if self._use is not None:
+                self._use.close()
             if self._content is not None:
                 self._content.close()
 

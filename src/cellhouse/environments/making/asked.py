@@ -78,6 +78,7 @@ def _package(text: str) -> str:
 
 def _follow(path: Path, found: dict[Path, bytes]) -> None:
     """Adds the file and those that it names by -r and -c: a change in any of them is another request."""
+    path = path.resolve()
     if path in found:
         return
     if len(found) >= FILES:

@@ -20,13 +20,12 @@ from typing import Any, Final
 from cellhouse.environments.making.lock import BadLock, Lock
 from cellhouse.environments.prefix import RECORD, RECORD_BYTES, UNFINISHED
 from cellhouse.environments.search import HOME_PLACES, check_name, distrusted_home, environment_home
+from cellhouse.environments.use import USE
 from cellhouse.files import write_atomic
 from cellhouse.model import AlreadyExists, CallReason, FailedPrecondition, NotFound
 
 MADE, REGISTERED = HOME_PLACES
 ASKED: Final = ".asked"
-USE: Final = ".cellhouse-in-use"
-"""Whoever uses a prefix holds this file of it locked, and it is not removed until then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,16 +43,19 @@ class Installer(Protocol):
         """A virtual environment at `prefix`, which exists, with exactly these packages. Raises BuildFailed."""
 
 
-def find_installer(name: str | None = None) -> Installer:
+@contextlib.contextmanager
+def find_installer(name: str | None = None) -> Iterator[Installer]:
     """ "uv", "pip", or without a name uv where it is on PATH, else pip. Raises FailedPrecondition."""
     uv = shutil.which("uv")
     if name == "pip" or (name is None and uv is None):
-        return Pip()
+        with _directory() as work:
+            yield Pip(work)
+        return
     if uv is None:
         raise FailedPrecondition(
             "uv is not on PATH; install it, or take --installer pip", reason="NO_INSTALLER"
         )
-    return Uv(uv)
+    yield Uv(uv)
 
 
 class Uv:
@@ -103,6 +106,10 @@ class Pip:
 
     name = "pip"
 
+    def __init__(self, directory: Path) -> None:
+        """The directory is ours, and passes."""
+        self._directory = directory
+
     def resolve(self, asked: Asked) -> Lock:
         with _directory() as work:
             requirements = work / "requirements.in"
@@ -127,16 +134,10 @@ class Pip:
 
     def _pip(self, work: Path, asked: Asked) -> list[str]:
         """The command of a pip that belongs to nobody: `--python` lets it install elsewhere."""
-        own = work / "pip"
-        _run([str(asked.interpreter.path), "-m", "venv", str(own)], "make", cwd=work)
-        return [
-            str(own / "bin" / "python"),
-            "-m",
-            "pip",
-            "--disable-pip-version-check",
-            "--no-input",
-            "--quiet",
-        ]
+        python = self._directory / "bin" / "python"
+        if not python.exists():
+            _run([str(asked.interpreter.path), "-m", "venv", str(self._directory)], "make", cwd=work)
+        return [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet"]
 
 
 def lock_of_report(report: Mapping[str, Any]) -> Lock:
