@@ -11,10 +11,10 @@ CHAOS_SEEDS ?= 0-99
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-bench run test test-slow test-cases test-versions test-walls test-chaos bench load soak lint format lock clean
+.PHONY: help setup setup-dev setup-adapters setup-bench run test test-slow test-cases test-versions test-walls test-chaos test-adapters bench load soak lint format lock clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## make .venv with the service and the kernel environment (PYTHON=… takes another Python, 3.11 or later)
 	@PYTHON="$(PYTHON)" scripts/setup
@@ -42,6 +42,13 @@ test-chaos: setup-dev ## everything is killed, in a hundred orders (CHAOS_SEEDS=
 
 test-walls: setup-dev ## attacks: each fails inside the walls, as root-launched and as a plain user, and succeeds without them
 	$(PYTEST) -n $(WORKERS) --dist loadfile tests/attacks $(PYTEST_ARGS)
+
+setup-adapters: ## setup-dev, and the frameworks of agents that runners are adapted to
+	@PYTHON="$(PYTHON)" scripts/setup --adapters
+
+test-adapters: setup-adapters ## runners inside the frameworks of agents, and examples/agents; no language model
+	CELLHOUSE_ENV_PATH=$(CURDIR)/$(VENV)/share/cellhouse/environments \
+	$(VENV)/share/cellhouse/adapters/bin/python -m pytest tests/adapters $(PYTEST_ARGS)
 
 setup-bench: ## setup-dev, and the server that the service is measured beside
 	@PYTHON="$(PYTHON)" scripts/setup --bench

@@ -25,7 +25,7 @@ def pins(lock: Path) -> dict[str, set[str]]:
 
 def test_there_are_the_lock_files() -> None:
     kernels = ["kernel-bash-test", "kernel-default", "kernel-libraries-test", "kernel-oldest-test"]
-    assert [lock.stem for lock in LOCKS] == ["dev", *kernels, "peers", "service"]
+    assert [lock.stem for lock in LOCKS] == ["adapters", "dev", *kernels, "peers", "service"]
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)
