@@ -43,6 +43,8 @@ def bad_request(text: str, status: int = 400) -> Refused:
 def read_target(request: h11.Request, policy: str) -> Asked:
     """Where it is to go, by its first line alone: a Host header that says otherwise is not heeded. Raises Refused."""
     target = request.target
+    if request.http_version not in (b"1.0", b"1.1"):
+        raise bad_request("a request is HTTP/1.1 or HTTP/1.0")
     if any(name == b"content-length" for name, _ in request.headers) and any(
         name == b"transfer-encoding" for name, _ in request.headers
     ):
@@ -123,10 +125,10 @@ class Forwarding:
                     sending.result()
                 await receiving  # also where the other side takes no more: it may have said why
             finally:
+                writer.transport.abort()
                 for way in ways:
                     way.cancel()
-                await asyncio.wait(ways)
-                writer.transport.abort()
+                await asyncio.gather(*ways, return_exceptions=True)  # what matters of them was raised already
 
     async def _open(self, connection: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._rule is None:
