@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from cellhouse import messages
 from cellhouse.messages import BadJson, LongText, parse_object, strict_json, text_chunks
 from cellhouse.messages.long_text import CHUNK_BYTES
-from cellhouse.messages.strict_json import MAX_CONTAINERS, MAX_STRINGS, MAX_VALUES
+from cellhouse.messages.strict_json import MESSAGE
 
 
 def _long(text: str) -> LongText:
@@ -52,7 +52,7 @@ def test_a_long_string_of_a_large_document_stays_where_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "most"), [(b"[]", MAX_CONTAINERS), (b"{}", MAX_CONTAINERS), (b"1", MAX_VALUES)]
+    ("value", "most"), [(b"[]", MESSAGE.containers), (b"{}", MESSAGE.containers), (b"1", MESSAGE.values)]
 )
 def test_a_document_with_too_many_values_is_refused(value: bytes, most: int) -> None:
     wanted = most - 3
@@ -112,7 +112,7 @@ def test_a_large_document_with_a_lone_surrogate_in_a_long_string_is_read() -> No
 
 def test_a_large_document_with_too_many_strings_is_refused() -> None:
     with pytest.raises(BadJson, match="strings"):
-        parse_object(b'{"a":[' + b'"",' * (MAX_STRINGS + 1) + b"0]}")
+        parse_object(b'{"a":[' + b'"",' * (MESSAGE.strings + 1) + b"0]}")
 
 
 def test_a_long_key_is_refused() -> None:
@@ -199,7 +199,7 @@ def test_a_long_text_knows_its_raw_length_and_not_more() -> None:
 
 def test_everything_public_is_named_once() -> None:
     assert set(messages.__all__) == {
-        "MAX_DEPTH", "BadJson", "LongText", "Message", "RawText", "parse_object", "text_chunks",
+        "MAX_DEPTH", "BadJson", "JsonLimits", "LongText", "Message", "RawText", "parse_object", "text_chunks",
     }  # fmt: skip
     for name in messages.__all__:
         assert getattr(messages, name) is not None

@@ -238,7 +238,7 @@ async def test_an_end_has_its_place_in_a_cell_that_is_full(monkeypatch: pytest.M
     error = ExecutionError(name="Killed")
     result = result_of(outcome=Outcome.OUT_OF_MEMORY, execution_error=error)
     found = await outputs_of(Records([out("a"), out("b", "stderr"), out("c")], result))
-    assert [each.get("text") or note_of(each) for each in found] == ["a", "omitted", "outcome"]
+    assert [each.get("text") or note_of(each) for each in found] == ["a", "omitted", "outcome", ""]
 
 
 async def test_what_is_said_of_an_execution_is_not_cleared_by_it() -> None:

@@ -18,10 +18,11 @@ from cellhouse.cli.journal import app as journal_app
 from cellhouse.cli.limits import BadLimit, option_of, read_limits
 from cellhouse.cli.logs import logs as logs_command
 from cellhouse.cli.mcp import mcp
+from cellhouse.cli.notebook import is_notebook, notebook_options, run_notebook
 from cellhouse.cli.ps import ps
 from cellhouse.cli.record import show
 from cellhouse.cli.rm import interrupt, rm
-from cellhouse.cli.run import RunOptions, run_code
+from cellhouse.cli.run import Open, RunOptions, opened_here, run_code
 from cellhouse.cli.serve import serve
 from cellhouse.cli.service import Url, drop_stdout
 from cellhouse.cli.token import app as token_app
@@ -54,6 +55,7 @@ app.command()(serve)
 app.command()(show)
 
 LIMITS = "Limits of the runtime"
+NOTEBOOK = "Of a notebook"
 LOG_LEVELS: dict[str, logs.Level] = {"debug": "debug", "info": "info", "warning": "warning", "error": "error"}
 
 
@@ -101,7 +103,10 @@ def run(
     context: typer.Context,
     file: Annotated[
         str | None,
-        typer.Argument(metavar="FILE.py|-", help="The code; - reads standard input."),
+        typer.Argument(
+            metavar="FILE.py|NOTEBOOK.ipynb|-",
+            help="The code, or a notebook, cell by cell; - reads code from standard input.",
+        ),
     ] = None,
     extra: Annotated[
         list[str] | None,
@@ -113,7 +118,10 @@ def run(
     ] = False,
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Interrupt the code after this long, then kill it."),
+        typer.Option(
+            metavar="SECONDS",
+            help="Interrupt the code after this long, then kill it; of a notebook, each cell.",
+        ),
     ] = None,
     isolation: Annotated[
         str | None,
@@ -130,6 +138,30 @@ def run(
     save: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Export rich outputs and the files made into this directory."),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE|-",
+            help="Write the executed notebook; without it, there is no file.",
+            rich_help_panel=NOTEBOOK,
+        ),
+    ] = None,
+    keep_going: Annotated[
+        bool,
+        typer.Option("--keep-going", help="Run later cells after one that failed.", rich_help_panel=NOTEBOOK),
+    ] = False,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--parameters",
+            "-p",
+            metavar="NAME=VALUE…",
+            help="Set variables, in a cell behind the one tagged parameters; may be repeated.",
+            rich_help_panel=NOTEBOOK,
+        ),
     ] = None,
     memory: Annotated[
         str | None,
@@ -173,7 +205,7 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Run code in a fresh sandbox, like a notebook cell.
+    """Run code in a fresh sandbox, like a notebook cell, or the cells of a notebook in one session.
 
     What stands behind -- is the code's own: in a Python kernel, sys.argv is FILE.py (or -c, or -) and then these. Without --
     sys.argv is left as the kernel has it.
@@ -204,8 +236,11 @@ def run(
         )
     except BadLimit as error:
         _usage(f"{error}")
+    notebook = file if code is None and file is not None and is_notebook(file) else None
+    if notebook is None and (output is not None or keep_going or parameters):
+        _usage("--output, --keep-going and --parameters are for a notebook; give one, such as NOTEBOOK.ipynb")
     options = RunOptions(
-        code=_code(file, code),
+        code=_code(file, code) if notebook is None else "",
         json=json,
         timeout=timeout,
         isolation=isolation,
@@ -221,7 +256,11 @@ def run(
         settings=None if url else load_or_exit("run").settings(),
     )
     try:
-        status = asyncio.run(_anywhere(options, url, runtime, session))
+        if notebook is not None:
+            book = notebook_options(notebook, options, output, keep_going, parameters or [])
+            status = asyncio.run(run_notebook(book, _place(url, runtime, session)))
+        else:
+            status = asyncio.run(run_code(options, _place(url, runtime, session)))
     except CellhouseError as error:
         option = option_of(error)
         typer.echo(f"cellhouse: {f'{option}: ' if option else ''}{error.message}", err=True)
@@ -248,12 +287,13 @@ def run(
     raise typer.Exit(status)
 
 
-async def _anywhere(options: RunOptions, url: str | None, runtime: str | None, session: str | None) -> int:
+def _place(url: str | None, runtime: str | None, session: str | None) -> Open:
+    """Where it is run. INVALID_ARGUMENT."""
     if not url:
-        return await run_code(options)
+        return opened_here
     from cellhouse.cli.remote import Place  # not for who runs code here: httpx is slow to load
 
-    return await Place.of(url, runtime, session).run(options)
+    return Place.of(url, runtime, session).opened
 
 
 def _network(text: str | None) -> NetworkPolicy | None:

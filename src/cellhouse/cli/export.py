@@ -1,29 +1,19 @@
 """`cellhouse export`: what was executed, as a notebook, a page or Markdown."""
 
-import os
-import sys
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from cellhouse.cli.documents import write_document
 from cellhouse.cli.record import StateDir, recorded_in
-from cellhouse.cli.service import OK, USAGE, Url, drop_stdout, exit_with, read_name, with_service
-from cellhouse.files import write_atomic
+from cellhouse.cli.service import OK, USAGE, Url, exit_with, read_name, with_service
+from cellhouse.cli.sources import Local, Remote
 from cellhouse.house import House
-from cellhouse.model import (
-    CallReason,
-    Event,
-    ExecutionName,
-    InvalidArgument,
-    NotFound,
-    SessionName,
-    TailFrame,
-)
+from cellhouse.model import ExecutionName, InvalidArgument, SessionName
 from cellhouse.model.units import parse_size
-from cellhouse.notebooks import FORMATS, Asked, BookLimits, Format, TextSlice, notebook, render
-from cellhouse.notebooks.source import StreamText
+from cellhouse.notebooks import FORMATS, Asked, BookLimits, Format, notebook, render
 
 if TYPE_CHECKING:
     from cellhouse.client import AsyncClient  # httpx is slow to load, and not for who only runs some code
@@ -63,21 +53,23 @@ def export(
     """
     target, chosen, limits = _read(name, form, output, output_limit, total_limit, active)
 
-    async def work(source: "_Local | _Remote") -> int:
+    async def work(source: "Local | Remote") -> int:
         asked = _asked(source, target)
-        _write(render(await notebook(source, str(target), asked, limits), chosen, active=active), output)
+        write_document(
+            render(await notebook(source, str(target), asked, limits), chosen, active=active), output
+        )
         return OK
 
     if url and state_dir is None:
 
         async def remote(client: "AsyncClient") -> int:
-            return await work(_Remote(client))
+            return await work(Remote(client))
 
         with_service("export", url, remote)
 
     async def local() -> int:
         async with House(recorded_in(state_dir, target.runtime)) as house:
-            return await work(_Local(house))
+            return await work(Local(house))
 
     exit_with("export", local)
 
@@ -117,33 +109,7 @@ def _usage(message: str) -> NoReturn:
     raise typer.Exit(USAGE)
 
 
-def _write(text: str, output: str) -> None:
-    data = text.encode()
-    if output == "-":
-        try:
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-        except BrokenPipeError:
-            drop_stdout()
-            raise
-        return
-    path = Path(output)
-    if path.is_dir():
-        raise InvalidArgument.of_field("--output", f"{path} is a directory; give the name of a file")
-    mode = 0o666 & ~_umask()
-    if path.exists() and not path.is_file():  # a pipe or a device: there is nothing to put in place
-        path.write_bytes(data)
-    else:
-        write_atomic(path, data, mode=mode)
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
-async def _asked(source: "_Local | _Remote", target: SessionName | ExecutionName) -> AsyncIterator[Asked]:
+async def _asked(source: "Local | Remote", target: SessionName | ExecutionName) -> AsyncIterator[Asked]:
     if isinstance(target, ExecutionName):
         yield Asked(str(target))
         return
@@ -157,58 +123,3 @@ async def _asked(source: "_Local | _Remote", target: SessionName | ExecutionName
             break
     if nothing:
         await source.check_session(str(target))
-
-
-class _Local:
-    """The records of a state directory."""
-
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self.get_execution = house.get_execution
-        self.get_rich_output = house.get_rich_output
-        self.get_bundle = house.get_bundle
-
-    async def get_code(self, name: str) -> str | None:
-        return self._house.get_code(name)
-
-    def events(self, name: str, *, late: bool) -> AsyncGenerator[Event | TailFrame, None]:
-        return self._house.events(name, late=late)
-
-    async def read_text(self, name: str, which: StreamText, *, offset: int, limit: int) -> TextSlice:
-        return self._house.read_text(name, which, offset=offset, limit=limit)
-
-    async def page(self, session: str, token: str) -> tuple[list[Asked], str]:
-        page = self._house.list_executions(session, page_token=token)
-        return [Asked(each.name, each.code_sha256) for each in page.entries], page.next_page_token
-
-    async def check_session(self, session: str) -> None:
-        """NOT_FOUND: nothing is on record of it, and nothing lives in a directory that is only read."""
-        raise NotFound(
-            f"nothing is on record of {session} in {self._house.state_dir}; name a session in which code was executed, or "
-            "another directory with --state-dir",
-            reason=CallReason.NO_SUCH_SESSION,
-        )
-
-
-class _Remote:
-    """A service's."""
-
-    def __init__(self, client: "AsyncClient") -> None:
-        self._client = client
-        self.get_execution = client.get_execution
-        self.get_rich_output = client.get_rich_output
-        self.get_bundle = client.get_bundle
-        self.get_code = client.get_code
-
-    def events(self, name: str, *, late: bool) -> AsyncGenerator[Event | TailFrame, None]:
-        return self._client.events(name, late=late)
-
-    async def read_text(self, name: str, which: StreamText, *, offset: int, limit: int) -> TextSlice:
-        return await self._client.read_text(name, which, offset=offset, limit=limit)
-
-    async def page(self, session: str, token: str) -> tuple[list[Asked], str]:
-        page = await self._client.list_executions(session, page_token=token)
-        return [Asked(each.execution, each.code_sha256) for each in page.executions], page.next_page_token
-
-    async def check_session(self, session: str) -> None:
-        await self._client.get_session(session)

@@ -8,19 +8,16 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
 
-from cellhouse.cli.run import RunOptions, exit_status, give_arguments, run_code, watch
+from cellhouse.cli.run import MAIN, Opened, RunOptions, give_arguments
 from cellhouse.cli.save import FILES, SAVE_BYTES, blocks_of, save_rich, saving_into
 from cellhouse.cli.service import read_name
-from cellhouse.cli.show import Show
-from cellhouse.cli.signals import Signals
+from cellhouse.cli.sources import Remote
 from cellhouse.client import AsyncClient
 from cellhouse.files import FileError, FileTooLarge, HostileDir
 from cellhouse.model import (
     CallReason,
     CellhouseError,
-    ExecuteCodeRequest,
     ExecuteCodeResult,
     ExecutionName,
     FailedPrecondition,
@@ -28,10 +25,9 @@ from cellhouse.model import (
     NotFound,
     RuntimeName,
     RuntimeSpec,
+    Session,
     SessionName,
 )
-
-MAIN: Final = "main"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,39 +59,27 @@ class Place:
             )
         return cls(url, named.runtime_name, named)
 
-    async def run(self, options: RunOptions) -> int:
-        """Run it there, show it, export what was asked for; the exit status. Raises CellhouseError."""
-        return await run_code(options, partial(_run, self))
-
-
-async def _run(place: Place, options: RunOptions, signals: Signals) -> int:
-    show = None if options.json else Show()
-    async with AsyncClient(place.url) as client, _session(client, place, options) as session:
-        runtime = str(session.runtime_name)
-        for name, path in options.inputs.items():
-            await client.upload(runtime, name, path)
-        if options.arguments:
-            await _check_language(client, session)
-            await give_arguments(client, str(session), options)
-        request = ExecuteCodeRequest(
-            code=options.code,
-            session=str(session),
-            execution_timeout=options.timeout,
-            allow_stdin=options.interactive and not options.json and sys.stdin.isatty(),
-        )
-        handle = await client.execute(request)
-        # A session that others use too is not ended for it.
-        end = handle.cancel if place.session is not None else partial(client.delete_session, str(session))
-        signals.watching(handle.cancel, end)
-        result = await watch(handle, show)
-        signals.done()
-        if show is None:  # before anything that can fail
-            sys.stdout.write(result.to_json() + "\n")
-            sys.stdout.flush()
-        saved = await _save(client, result, options.save) if options.save is not None else []
-        if show is not None:
-            show.summary(result, saved=saved, state_dir=None, place=client.url)
-    return exit_status(result)
+    @asynccontextmanager
+    async def opened(self, options: RunOptions) -> AsyncIterator[Opened]:
+        """A session there, with its inputs and arguments."""
+        async with AsyncClient(self.url) as client, _session(client, self, options) as session:
+            runtime = str(session.runtime_name)
+            for name, path in options.inputs.items():
+                await client.upload(runtime, name, path)
+            if options.arguments:
+                await _check_language(client, session)
+                await give_arguments(client, str(session), options)
+            yield Opened(
+                executes=client,
+                source=Remote(client),
+                session=str(session),
+                ours=self.session is None,
+                describe=partial(_described, client, session),
+                end=partial(client.delete_session, str(session)),
+                save=partial(_save, client),
+                state_dir=None,
+                place=client.url,
+            )
 
 
 @asynccontextmanager
@@ -129,16 +113,21 @@ async def _session(client: AsyncClient, place: Place, options: RunOptions) -> As
 
 async def _check_language(client: AsyncClient, session: SessionName) -> None:
     """FailedPrecondition where there are arguments for a kernel that takes none."""
-    try:
-        found = await client.get_session(str(session))
-    except NotFound:
-        found = await client.create_session(str(session.runtime_name), session_id=session.session)
+    found = await _described(client, session)
     if found.language not in (None, "python"):
         raise FailedPrecondition(
             f"arguments after -- become sys.argv, which kernel {found.kernel!r} ({found.language}) does not have; "
             "put them into the code, or into a file given with --input",
             reason=CallReason.POLICY_UNAVAILABLE,
         )
+
+
+async def _described(client: AsyncClient, session: SessionName) -> Session:
+    """The session, made where it is not there yet."""
+    try:
+        return await client.get_session(str(session))
+    except NotFound:
+        return await client.create_session(str(session.runtime_name), session_id=session.session)
 
 
 async def _save(client: AsyncClient, result: ExecuteCodeResult, directory: Path) -> list[Path]:

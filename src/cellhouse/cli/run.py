@@ -3,16 +3,18 @@
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from cellhouse.cli.ask import ask
 from cellhouse.cli.save import save_outputs
-from cellhouse.cli.show import Show, is_successful_exit
+from cellhouse.cli.show import Show
 from cellhouse.cli.signals import Signals
+from cellhouse.cli.sources import Local
 from cellhouse.environments import find_environment
 from cellhouse.house import House
 from cellhouse.model import (
@@ -28,13 +30,18 @@ from cellhouse.model import (
     Outcome,
     RuntimeLimits,
     RuntimeSpec,
+    Session,
     SystemClock,
     TailFrame,
 )
+from cellhouse.model.result import is_successful_exit
+from cellhouse.notebooks.source import Source
 from cellhouse.runtime import Settings
 from cellhouse.runtime.state import own_state_dir
 
 OK, RAISED, OTHER = 0, 1, 3
+MAIN: Final = "main"
+"""The session of a runtime that is made for one."""
 _BLOCK = 1 << 20
 
 
@@ -61,6 +68,11 @@ class RunOptions:
     arguments: tuple[str, ...] = ()
     settings: Settings | None = None
 
+    @property
+    def asks(self) -> bool:
+        """Whether the code may ask for input: where there is somebody to be asked."""
+        return self.interactive and not self.json and sys.stdin.isatty()
+
 
 class Handle(Protocol):
     """One execution that is watched: a house's handle, or a client's."""
@@ -80,14 +92,38 @@ class Executes(Protocol):
     async def execute(self, request: ExecuteCodeRequest) -> Handle: ...
 
 
-async def run_code(options: RunOptions, run: "Run | None" = None) -> int:
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A session to run in, and what is to be had of whoever has it. `ours`: nobody else uses it, so it may be ended."""
+
+    executes: "Executes"
+    source: Source
+    session: str
+    ours: bool
+    describe: Callable[[], Awaitable[Session]]
+    end: Callable[[], Awaitable[object]]
+    save: Callable[[ExecuteCodeResult, Path], Awaitable[list[Path]]]
+    state_dir: Path | None
+    place: str = ""
+
+
+Open = Callable[[RunOptions], AbstractAsyncContextManager[Opened]]
+"""Has a session ready, with its inputs and arguments; what was made for it is gone afterwards."""
+
+
+async def run_code(options: RunOptions, open_: Open | None = None) -> int:
     """Run it, show it, export what was asked for; the exit status. Raises CellhouseError for the call's errors.
 
     Ended by SIGTERM or SIGHUP, the status is 128 and the signal's number; what there is of a result is shown all the same.
     """
+    return await with_signals(lambda signals: _run(options, open_ or opened_here, signals))
+
+
+async def with_signals(work: Callable[[Signals], Awaitable[int]]) -> int:
+    """Do the work; the exit status, which is that of the signal that ended it, where one did."""
     with Signals() as signals:
         try:
-            status = await (run or _run)(options, signals)
+            status = await work(signals)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if signals.received is None or task is None:
@@ -98,12 +134,33 @@ async def run_code(options: RunOptions, run: "Run | None" = None) -> int:
         return status if signals.status is None else signals.status
 
 
-Run = Callable[[RunOptions, Signals], Awaitable[int]]
-"""Runs the code somewhere; the exit status."""
-
-
-async def _run(options: RunOptions, signals: Signals) -> int:
+async def _run(options: RunOptions, open_: Open, signals: Signals) -> int:
     show = None if options.json else Show()
+    async with open_(options) as opened:
+        handle = await opened.executes.execute(
+            ExecuteCodeRequest(
+                code=options.code,
+                session=opened.session,
+                execution_timeout=options.timeout,
+                allow_stdin=options.asks,
+            )
+        )
+        # A session that others use too is not ended for it.
+        signals.watching(handle.cancel, opened.end if opened.ours else handle.cancel)
+        result = await watch(handle, show)
+        signals.done()
+        if show is None:  # before anything that can fail
+            sys.stdout.write(result.to_json() + "\n")
+            sys.stdout.flush()
+        saved = await opened.save(result, options.save) if options.save is not None else []
+        if show is not None:
+            show.summary(result, saved=saved, state_dir=opened.state_dir, place=opened.place)
+    return exit_status(result)
+
+
+@asynccontextmanager
+async def opened_here(options: RunOptions) -> AsyncIterator[Opened]:
+    """A session of a house in this process, with a state directory of its own."""
     check_arguments(options)
     settings = options.settings and replace(
         options.settings, state_dir=own_state_dir(SystemClock(), options.settings.state_dir)
@@ -120,26 +177,19 @@ async def _run(options: RunOptions, signals: Signals) -> int:
         runtime = await house.create_runtime(spec)
         for name, path in options.inputs.items():
             await house.put_file(runtime.name, name, _blocks(path))
-        session = f"{runtime.name}/sessions/main"
+        session = f"{runtime.name}/sessions/{MAIN}"
         if options.arguments:
             await give_arguments(house, session, options)
-        request = ExecuteCodeRequest(
-            code=options.code,
+        yield Opened(
+            executes=house,
+            source=Local(house),
             session=session,
-            execution_timeout=options.timeout,
-            allow_stdin=options.interactive and not options.json and sys.stdin.isatty(),
+            ours=True,
+            describe=lambda: house.create_session(runtime.name, session_id=MAIN),
+            end=lambda: house.delete_session(session),
+            save=partial(save_outputs, house),
+            state_dir=house.state_dir,
         )
-        handle = await house.execute(request)
-        signals.watching(handle.cancel, lambda: house.delete_session(session))
-        result = await watch(handle, show)
-        signals.done()
-        if show is None:  # before anything that can fail
-            sys.stdout.write(result.to_json() + "\n")
-            sys.stdout.flush()
-        saved = await save_outputs(house, result, options.save) if options.save is not None else []
-        if show is not None:
-            show.summary(result, saved=saved, state_dir=house.state_dir)
-    return exit_status(result)
 
 
 def check_arguments(options: RunOptions) -> None:
@@ -183,10 +233,10 @@ def exit_status(result: ExecuteCodeResult) -> int:
 
 
 async def watch(handle: Handle, show: Show | None) -> ExecuteCodeResult:
+    """Show it to its end. SIGINT interrupts it; a second one leaves."""
     loop = asyncio.get_running_loop()
     watching = asyncio.current_task()
     asked: list[asyncio.Task[bool]] = []
-    asking: asyncio.Task[None] | None = None
 
     def interrupt() -> None:
         if asked and watching is not None:  # the first did not help: leave, and the runtime ends with us
@@ -194,6 +244,22 @@ async def watch(handle: Handle, show: Show | None) -> ExecuteCodeResult:
         asked.append(loop.create_task(handle.cancel()))
 
     loop.add_signal_handler(signal.SIGINT, interrupt)
+    try:
+        return await follow(handle, show)
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+class Shows(Protocol):
+    """Who is told of events as they come."""
+
+    def event(self, event: Event | TailFrame) -> None: ...
+
+
+async def follow(handle: Handle, show: Shows | None) -> ExecuteCodeResult:
+    """Show it to its end, and ask for the input that it asks for."""
+    loop = asyncio.get_running_loop()
+    asking: asyncio.Task[None] | None = None
     try:
         async with aclosing(handle.live()) as events:
             async for event in events:
@@ -207,7 +273,6 @@ async def watch(handle: Handle, show: Show | None) -> ExecuteCodeResult:
                     continue
         raise RuntimeError(f"{handle.name}: the events ended without `finished`")
     finally:
-        loop.remove_signal_handler(signal.SIGINT)
         if asking is not None:
             asking.cancel()
 

@@ -22,6 +22,7 @@ from cellhouse.model import (
     StreamEvent,
     TailFrame,
 )
+from cellhouse.model.result import is_successful_exit
 
 _KEPT_ESCAPES = re.compile(r"\x1b\[[0-9;]{0,32}[mKA]")
 _ESCAPE = re.compile(
@@ -126,11 +127,6 @@ def _on_the_host(result: ExecuteCodeResult, file_path: str, state_dir: Path) -> 
     """Where the bundle lies for whoever stands outside the walls."""
     runtime = ExecutionName.parse(result.execution).runtime
     return state_dir / "runtimes" / runtime / file_path.removeprefix("/")
-
-
-def is_successful_exit(name: str, value: str) -> bool:
-    """Whether an error is the code's `sys.exit()` without an error: with nothing, None, 0 or False."""
-    return name == "SystemExit" and value in ("", "0", "None", "False")
 
 
 def exit_text(result: ExecuteCodeResult) -> tuple[str, str] | None:

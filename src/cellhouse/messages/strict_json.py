@@ -4,7 +4,8 @@ import json
 import mmap
 import re
 import secrets
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from pydantic_core import from_json
 
@@ -13,13 +14,26 @@ from cellhouse.messages.long_text import CHUNK_BYTES, LongText
 MAX_DEPTH = 200
 SMALL_BYTES = 1 << 20
 """Up to here a document is parsed at once; above it, long strings stay where they are."""
-MAX_OTHER_BYTES = 32 << 20
-"""What may remain of a document once its long strings are set aside (each byte costs many as an object)."""
-MAX_VALUES = 300_000
-MAX_CONTAINERS = 100_000
-"""Objects and arrays; each costs many times what a number does."""
-MAX_STRINGS = 2 * MAX_VALUES
-"""Of a document above 1 MiB; a string is a value or the key of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLimits:
+    """How much one document may hold. Strings longer than 64 KiB are not counted: they stay where they are."""
+
+    other_bytes: int = 32 << 20
+    """What may remain of a document once its long strings are set aside (each byte costs many as an object)."""
+    values: int = 300_000
+    containers: int = 100_000
+    """Objects and arrays; each costs many times what a number does."""
+
+    @property
+    def strings(self) -> int:
+        """Of a document above 1 MiB; a string is a value or the key of one."""
+        return 2 * self.values
+
+
+MESSAGE: Final = JsonLimits()
+"""Of one message of a kernel."""
 
 _FEW = 64
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -29,7 +43,7 @@ class BadJson(ValueError):
     """The bytes are no JSON object within the limits; the message says why."""
 
 
-def parse_object(raw: memoryview | bytes) -> dict[str, Any]:
+def parse_object(raw: memoryview | bytes, limits: JsonLimits = MESSAGE) -> dict[str, Any]:
     """The JSON object in `raw`. Strings longer than 64 KiB in a document above 1 MiB become `LongText`.
 
     NaN and Infinity are let through as floats: whoever writes JSON refuses them at their place.
@@ -41,11 +55,11 @@ def parse_object(raw: memoryview | bytes) -> dict[str, Any]:
     document: bytes | bytearray
     if len(raw) > SMALL_BYTES:
         mark = secrets.token_hex(8)
-        document = _set_long_strings_aside(memoryview(raw), mark, long)
+        document = _set_long_strings_aside(memoryview(raw), mark, long, limits)
     else:
         owner = raw if isinstance(raw, bytes) else _owner(raw)
         document = owner if isinstance(owner, bytes | bytearray) else bytes(raw)
-    _check_number(document)
+    _check_number(document, limits)
     try:
         value = _parse(document)
     except RecursionError:
@@ -88,7 +102,7 @@ def _parse(document: bytes | bytearray) -> Any:
         return json.loads(str(document, "utf-8"))
 
 
-def _set_long_strings_aside(view: memoryview, mark: str, long: list[LongText]) -> bytes:
+def _set_long_strings_aside(view: memoryview, mark: str, long: list[LongText], limits: JsonLimits) -> bytes:
     whole = _owner(view)
     if whole is None:
         whole = bytes(view)
@@ -96,12 +110,12 @@ def _set_long_strings_aside(view: memoryview, mark: str, long: list[LongText]) -
     start = at = other = tokens = 0
     while (quote := whole.find(b'"', at)) >= 0:
         tokens += 1
-        if tokens > MAX_STRINGS:
-            raise BadJson(f"more than {MAX_STRINGS} strings")
+        if tokens > limits.strings:
+            raise BadJson(f"more than {limits.strings} strings")
         if token := _TOKEN.match(view, quote, quote + CHUNK_BYTES + 2):
             at = token.end()
             continue
-        if other + quote - start > MAX_OTHER_BYTES:
+        if other + quote - start > limits.other_bytes:
             break
         try:
             text, end = LongText.starting(view, quote + 1)
@@ -112,26 +126,26 @@ def _set_long_strings_aside(view: memoryview, mark: str, long: list[LongText]) -
         other += quote - start
         start = at = end + 1
     other += len(view) - start
-    if other > MAX_OTHER_BYTES:
-        raise BadJson(f"more than {MAX_OTHER_BYTES} bytes of JSON besides long strings")
+    if other > limits.other_bytes:
+        raise BadJson(f"more than {limits.other_bytes} bytes of JSON besides long strings")
     pieces.append(view[start:])
     return b"".join(pieces)
 
 
-def _check_number(document: bytes | bytearray) -> None:
+def _check_number(document: bytes | bytearray, limits: JsonLimits) -> None:
     """Objects take much more memory and time than the bytes they are made of."""
-    if len(document) <= 2 * MAX_CONTAINERS or _numbers_hold(document):
+    if len(document) <= 2 * limits.containers or _numbers_hold(document, limits):
         return
     # Text has commas and brackets too: only those outside strings count.
-    if not _numbers_hold(_TOKEN.sub(b'""', document)):
-        raise BadJson(f"more than {MAX_VALUES} values, or {MAX_CONTAINERS} of them objects and arrays")
+    if not _numbers_hold(_TOKEN.sub(b'""', document), limits):
+        raise BadJson(f"more than {limits.values} values, or {limits.containers} of them objects and arrays")
 
 
-def _numbers_hold(document: bytes | bytearray) -> bool:
+def _numbers_hold(document: bytes | bytearray, limits: JsonLimits) -> bool:
     containers = _count(document, b"[") + _count(document, b"{")
-    if containers > MAX_CONTAINERS:
+    if containers > limits.containers:
         return False
-    return len(document) <= MAX_VALUES or containers + _count(document, b",") <= MAX_VALUES
+    return len(document) <= limits.values or containers + _count(document, b",") <= limits.values
 
 
 def _count(document: bytes | bytearray, mark: bytes) -> int:

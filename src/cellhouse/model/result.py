@@ -20,6 +20,11 @@ class ExecutionError(Wire):
     traceback: Annotated[tuple[Text, ...], proto3] = ()
 
 
+def is_successful_exit(name: str, value: str) -> bool:
+    """Whether an error is the code's `sys.exit()` without an error: with nothing, None, 0 or False."""
+    return name == "SystemExit" and value in ("", "0", "None", "False")
+
+
 class RichOutput(Wire):
     """One displayed bundle: what it is, how big, and where it lies or why it doesn't."""
 

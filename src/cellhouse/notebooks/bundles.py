@@ -12,8 +12,8 @@ DEPTH: Final = 100
 _TYPE: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9!#$&^_.+-]{0,126}/[a-zA-Z0-9][a-zA-Z0-9!#$&^_.+-]{0,126}")
 
 
-class _NoOutput(ValueError):
-    pass
+class NotHeld(ValueError):
+    """A value that no notebook can hold; the message says why."""
 
 
 def output_of(bundle: dict[str, Any], execution_count: int | None) -> tuple[NotebookOutput | None, list[str]]:
@@ -24,15 +24,15 @@ def output_of(bundle: dict[str, Any], execution_count: int | None) -> tuple[Note
     for name, value in data.items() if isinstance(data, dict) else ():
         try:
             held[_type(name)] = _value(name, value)
-        except _NoOutput as error:
+        except NotHeld as error:
             faults.append(f"{quoted(name, 100)}: {error}")
     if not held:
         return None, faults or ["it has no data"]
     try:
-        metadata = _json(bundle.get("metadata", {}), 0)
+        metadata = json_value(bundle.get("metadata", {}))
         if not isinstance(metadata, dict):
-            raise _NoOutput("no object")
-    except _NoOutput as error:
+            raise NotHeld("no object")
+    except NotHeld as error:
         faults.append(f"metadata: {error}")
         metadata = {}
     metadata.pop(MARK, None)  # nobody but we makes notes
@@ -44,33 +44,33 @@ def output_of(bundle: dict[str, Any], execution_count: int | None) -> tuple[Note
 
 def _type(name: str) -> str:
     if not _TYPE.fullmatch(name):
-        raise _NoOutput("not a MIME type")
+        raise NotHeld("not a MIME type")
     return name
 
 
 def _value(name: str, value: Any) -> Any:
     if name == "application/json" or name.endswith("+json"):
-        value = _json(value, 0)
+        value = json_value(value)
         if name.startswith("application/") or isinstance(value, str):
             return value
         return json.dumps(value, ensure_ascii=False)  # of all others the schema takes only text
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
         value = "".join(value)
     if not isinstance(value, str):
-        raise _NoOutput("not a text")
+        raise NotHeld("not a text")
     return clean(value)
 
 
-def _json(value: Any, depth: int) -> Any:
-    """Strict JSON without lone surrogates."""
+def json_value(value: Any, depth: int = 0) -> Any:
+    """Strict JSON without lone surrogates. Raises NotHeld."""
     if depth > DEPTH:
-        raise _NoOutput(f"nested more than {DEPTH} deep")
+        raise NotHeld(f"nested more than {DEPTH} deep")
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, float) and not math.isfinite(value):
-        raise _NoOutput("a number that is none in JSON")
+        raise NotHeld("a number that is none in JSON")
     if isinstance(value, list):
-        return [_json(each, depth + 1) for each in value]
+        return [json_value(each, depth + 1) for each in value]
     if isinstance(value, dict):
-        return {clean(key): _json(each, depth + 1) for key, each in value.items()}
+        return {clean(key): json_value(each, depth + 1) for key, each in value.items()}
     return value

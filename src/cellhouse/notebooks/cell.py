@@ -2,15 +2,19 @@
 
 import asyncio
 import hashlib
+from collections.abc import Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any, Final
 
+from cellhouse.excerpt import Excerpt
 from cellhouse.model import (
     ExecuteCodeResult,
     ExecutionState,
     FinishedEvent,
     NotFound,
     RichOutput,
+    StreamName,
 )
 from cellhouse.notebooks.bundles import output_of
 from cellhouse.notebooks.limits import CELL_OUTPUTS, Room
@@ -31,7 +35,9 @@ from cellhouse.notebooks.outputs import (
     Printed,
     Raised,
     Said,
+    Shown,
     Value,
+    display_output,
     error_output,
     stream_output,
 )
@@ -50,6 +56,15 @@ def cell_id(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """The outputs of an execution, its In[N] where it has one, and what the cell's metadata get."""
+
+    outputs: list[NotebookOutput]
+    count: int | None
+    metadata: dict[str, Any]
+
+
 class CellMaker:
     """Makes the cell of one execution, within what room is left."""
 
@@ -59,8 +74,20 @@ class CellMaker:
         self._outputs = Outputs(room.limits.output, asked.name)
 
     async def make(self) -> dict[str, Any]:
-        result = await self._source.get_execution(self._name)
         code = await self._code()
+        ran = await self.ran()
+        return {
+            "cell_type": "code",
+            "id": cell_id(self._name),
+            "metadata": ran.metadata,
+            "source": code,
+            "execution_count": ran.count,
+            "outputs": ran.outputs,
+        }
+
+    async def ran(self) -> Ran:
+        """What the execution adds to a cell whose code is there already."""
+        result = await self._source.get_execution(self._name)
         if result.state is ExecutionState.FINISHED:
             await self._read(result)
             await self._past_the_log(result)
@@ -69,14 +96,7 @@ class CellMaker:
             self._so_far(result)
         count = result.execution_count or None
         shown = [output for item in self._first() for output in await self._shown(item, result, count)]
-        return {
-            "cell_type": "code",
-            "id": cell_id(self._name),
-            "metadata": _metadata(result, self._asked.code_sha256),
-            "source": code,
-            "execution_count": count,
-            "outputs": shown,
-        }
+        return Ran(shown, count, _metadata(result, self._asked.code_sha256))
 
     # Code
 
@@ -155,7 +175,7 @@ class CellMaker:
         outputs, error = self._outputs, result.execution_error
         if result.outcome is not None and result.outcome not in ("OK", "ERROR"):
             outputs.say(end_note(result))
-        elif error is not None and not outputs.raised:
+        if error is not None and not outputs.raised:
             outputs.items.append(
                 Said(error_output(clean(error.name), clean(error.value), tuple(map(clean, error.traceback))))
             )
@@ -204,6 +224,8 @@ class CellMaker:
                 return [output]
             case Printed():
                 return self._printed(item)
+            case Shown(text=text):
+                return self._long(text, "stdout", display_output)
             case Value(text=text):
                 return self._value(text, count)
             case Raised(event=event):
@@ -215,25 +237,26 @@ class CellMaker:
             case Displayed():
                 return await self._displayed(item, result, count)
 
-    def _printed(self, item: Printed) -> list[NotebookOutput]:
-        text, name = item.text, item.name
+    def _long(
+        self, text: Excerpt, name: StreamName, part: Callable[[str], NotebookOutput]
+    ) -> list[NotebookOutput]:
+        """A text as outputs of one kind: whole, or its head and its tail with a note between."""
         size = len(text.head()) + len(text.tail())
         if size > self._room.left:
-            why = f"the limit of all is {self._room.limits.total}, and --total-limit gives more"
+            why = f"the limit of all is {self._room.limits.total}, and cellhouse export --total-limit gives more"
             return [left_out(name, text.chars, "characters", why)]
         self._room.take(size)
         if text.whole:
-            whole = folded(text.head() + text.tail())
-            return [stream_output(name, whole)] if whole else []
+            return [part(text.head() + text.tail())]
         why = (
-            f"the limit of one output is {self._room.limits.output}, and --output-limit gives more; "
+            f"the limit of one output is {self._room.limits.output}, and cellhouse export --output-limit gives more; "
             f"or read {self._name}/{name}"
         )
-        return [
-            stream_output(name, folded(text.head())),
-            left_out(name, text.chars - size, "characters", why),
-            stream_output(name, folded(text.tail())),
-        ]
+        return [part(text.head()), left_out(name, text.chars - size, "characters", why), part(text.tail())]
+
+    def _printed(self, item: Printed) -> list[NotebookOutput]:
+        outputs = self._long(item.text, item.name, lambda text: stream_output(item.name, folded(text)))
+        return [output for output in outputs if output.get("text") != ""]
 
     def _value(self, text: str, count: int | None) -> list[NotebookOutput]:
         if why := self._room.refuses(len(text)):

@@ -29,9 +29,9 @@ class Room:
     def refuses(self, size: int) -> str:
         """Why so much has no place; "" where it has."""
         if size > self.limits.output:
-            return f"the limit of one output is {self.limits.output}, and --output-limit gives more"
+            return f"the limit of one output is {self.limits.output}, and cellhouse export --output-limit gives more"
         if size > self.left:
-            return f"the limit of all is {self.limits.total}, and --total-limit gives more"
+            return f"the limit of all is {self.limits.total}, and cellhouse export --total-limit gives more"
         return ""
 
     def take(self, size: int) -> None:

@@ -23,6 +23,8 @@ from cellhouse.notebooks.notes import NotebookOutput, cause_of, note, types_of
 
 TOLD_ALREADY: Final = ("result", "error")
 """Sources of text that has an event of its own, as a value or as an error."""
+DISPLAYS: Final = ("display", "displayUpdate")
+"""Sources of text that was displayed, and has a line end behind it that is not its own."""
 
 
 @dataclass(slots=True)
@@ -31,6 +33,15 @@ class Printed:
 
     name: StreamName
     text: Excerpt
+
+
+@dataclass(slots=True)
+class Shown:
+    """A display that has only text."""
+
+    text: Excerpt
+    open: bool
+    """Whether its text may go on in the next event."""
 
 
 @dataclass(slots=True)
@@ -57,7 +68,7 @@ class Said:
     output: NotebookOutput
 
 
-Item = Printed | Value | Displayed | Raised | Said
+Item = Printed | Shown | Value | Displayed | Raised | Said
 
 
 @dataclass(slots=True)
@@ -80,7 +91,9 @@ class Outputs:
         match event:
             case StreamEvent(name=name, text=text, source=source):
                 self.logged[name] += len(text.encode())
-                if source not in TOLD_ALREADY:
+                if source in DISPLAYS:
+                    self._show(text)
+                elif source not in TOLD_ALREADY:
                     self.print(name, text)
             case ResultEvent(text=text):
                 self._put(Value(text))
@@ -126,10 +139,22 @@ class Outputs:
         """Text of a stream, joined with what stands before it where that is of the same stream."""
         last = self.items[-1] if self.items else None
         if self.crowded_out or not isinstance(last, Printed) or last.name != name:
-            last = Printed(name, Excerpt(self.output_limit - self.output_limit // 2, self.output_limit // 2))
+            last = Printed(name, self._excerpt())
             if not self._put(last):
                 return
         last.text.add(text)
+
+    def _show(self, text: str) -> None:
+        last = self.items[-1] if self.items else None
+        if self.crowded_out or not isinstance(last, Shown) or not last.open:
+            last = Shown(self._excerpt(), True)
+            if not self._put(last):
+                return
+        last.open = not text.endswith("\n")
+        last.text.add(text if last.open else text[:-1])
+
+    def _excerpt(self) -> Excerpt:
+        return Excerpt(self.output_limit - self.output_limit // 2, self.output_limit // 2)
 
     def say(self, output: NotebookOutput) -> None:
         """A note of which there are few: it has its place in every cell."""
@@ -161,6 +186,10 @@ class Outputs:
 
 def stream_output(name: Literal["stdout", "stderr"], text: str) -> NotebookOutput:
     return {"output_type": "stream", "name": name, "text": text}
+
+
+def display_output(text: str) -> NotebookOutput:
+    return {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}
 
 
 def error_output(name: str, value: str, traceback: tuple[str, ...]) -> NotebookOutput:

@@ -90,11 +90,16 @@ def render(notebook: dict[str, Any], form: Format, *, active: bool = False) -> s
 
 
 def _ipynb(notebook: dict[str, Any]) -> str:
-    """As nbformat writes it, and valid by its schema where it is there to say so."""
+    """Valid by nbformat's schema, where it is there to say so."""
     try:
         import nbformat
     except ImportError:
         pass  # made by the same schema all the same
     else:
         nbformat.validate(notebook, version=4, version_minor=5)
+    return ipynb_text(notebook)
+
+
+def ipynb_text(notebook: dict[str, Any]) -> str:
+    """As nbformat writes it."""
     return json.dumps(notebook, ensure_ascii=False, allow_nan=False, indent=1, sort_keys=True) + "\n"
