@@ -166,10 +166,10 @@ async def door(fakes: FakeWorld, tmp_path: Path) -> AsyncIterator[Door]:
 
 
 @pytest.fixture
-def run(door: Door, tmp_path: Path) -> Commands:
+def run(door: Door, quick: list[str], tmp_path: Path) -> Commands:
     directory = tmp_path / "cwd"
     directory.mkdir()
-    return Commands(door, directory)
+    return Commands(door, directory, quick)
 
 
 async def test_a_service_runs_it_in_a_session_that_is_there(run: Commands, tmp_path: Path) -> None:
