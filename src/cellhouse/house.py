@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
+from cellhouse.artifacts import ArtifactStore, BoundStore, LocalStore, Scope
 from cellhouse.journal import ExecutionLog, Journal, Page, TextPage
 from cellhouse.model import (
     Clock,
@@ -72,11 +73,15 @@ class House(Contents):
         *,
         settings: Settings | None = None,
         clock: Clock | None = None,
+        artifacts: ArtifactStore | None = None,
     ) -> None:
+        """`artifacts` is a store of the caller's, who closes it; unasked, one in the state directory."""
         self._clock = clock or SystemClock()
         self._settings = settings or Settings(
             state_dir=Path(state_dir) if state_dir is not None else own_state_dir(self._clock)
         )
+        self._given_artifacts = artifacts
+        self._artifacts: BoundStore
         self._journal: Journal
         self._store: RuntimeStore
         self._runtimes: Runtimes
@@ -107,6 +112,7 @@ class House(Contents):
         try:
             self._store = RuntimeStore(state / "runtimes", self._clock)
             await asyncio.to_thread(self._store.reap)
+            self._artifacts = self._open_artifacts()
             self._runtimes = Runtimes(self._settings, self._clock, self._journal, self._store)
         except BaseException:
             await self._journal.close()
@@ -142,7 +148,26 @@ class House(Contents):
             await self._offer.close()
             await self._runtimes.close()
         finally:
-            await self._journal.close()
+            try:
+                if self._given_artifacts is None:
+                    await self._artifacts.store.close()
+            finally:
+                await self._journal.close()
+
+    def _open_artifacts(self) -> BoundStore:
+        settings = self._settings
+        store = self._given_artifacts or LocalStore(
+            settings.artifacts_dir or settings.state_dir / "artifacts",
+            limits=settings.artifacts,
+            clock=self._clock,
+            durable=settings.durability == "full",
+        )
+        return BoundStore(store, Scope(settings.tenant))
+
+    @property
+    def artifacts(self) -> BoundStore:
+        self._check_open()
+        return self._artifacts
 
     @property
     def unfinished(self) -> tuple[str, ...]:
@@ -419,6 +444,10 @@ class House(Contents):
         """Remove what retention no longer keeps. A house does so by itself, each minute."""
         await self._journal.evict()
         await asyncio.to_thread(self._evict_files)
+        if (
+            self._given_artifacts is None and self._settings.artifacts_dir is None
+        ):  # else it is another's to keep small
+            await self._artifacts.store.evict()
 
     async def _evict_now_and_then(self) -> None:
         while not self._stop.is_set():

@@ -36,8 +36,8 @@ def test_every_setting_of_the_house_and_the_service_has_a_name() -> None:
         *(("walls", each.name) for each in fields(WallLimits) if each.name not in ("named", "exact")),
     }
     assert names >= expected
-    own = {"turns_file"}  # what a service arranges for its houses, and nobody sets
-    sections = own | {"capture", "session", "retention", "walls", "limits", "network"}
+    own = {"turns_file", "tenant", "artifacts_dir"}  # what a service arranges for its houses, and nobody sets
+    sections = own | {"capture", "session", "retention", "artifacts", "walls", "limits", "network"}
     renamed = {"state_dir": "dir", "environments": "path", "certificate": "tls_cert", "key": "tls_key"}
     for each in (*fields(Settings), *fields(ServeOptions)):
         if each.name not in sections:

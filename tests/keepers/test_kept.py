@@ -260,3 +260,19 @@ async def test_after_closing_the_next_house_reads_what_was_recorded(
         await house.delete_runtime("runtimes/here")
         with pytest.raises(NotFound):
             house.open_content("runtimes/here")
+
+
+async def test_inputs_reach_the_code_and_artifacts_are_one_store(kept: KeptHouse, tmp_path: Path) -> None:
+    (tmp_path / "local.txt").write_text("local")
+    stored = await kept.artifacts.put(b"stored")
+    staged = await kept.stage_inputs("runtimes/here", {"a/..": tmp_path / "local.txt", "b": stored.ref})
+    assert staged == {"a/..": "/content/inputs/a%2F..", "b": "/content/inputs/b"}
+    code = (
+        "import json, os, subprocess\n"
+        "inputs = json.loads(subprocess.check_output(['printenv', 'CELLHOUSE_INPUTS']))\n"
+        "print({name: open(path).read() for name, path in inputs.items()})"
+    )
+    result = await run(kept, code)
+    assert (result.stdout, result.artifacts) == ("{'a/..': 'local', 'b': 'stored'}\n", ())
+    with pytest.raises(NotFound):
+        await kept.stage_inputs("runtimes/none", {"a": b"x"})

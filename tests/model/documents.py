@@ -20,6 +20,8 @@ metadata = st.dictionaries(st.from_regex(METADATA_KEY_PATTERN[1:-1], fullmatch=T
 counts = st.integers(0, INT64_MAX)
 seconds = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 
+mint_patterns = st.none() | st.lists(st.text(min_size=1, max_size=5), max_size=2).map(tuple)
+
 error_infos = st.builds(m.ErrorInfo, reason=reasons, domain=texts, metadata=metadata)
 
 
@@ -149,6 +151,7 @@ def of_class(cls: type[Wire]) -> st.SearchStrategy[Any]:
             "code": st.text(max_size=20),
             "session": st.none() | st.text(max_size=20),
             "runtime": st.none() | st.text(max_size=20),
+            "mint": mint_patterns,
         }
         return _fields(cls, **given).map(_one_target).map(lambda fields: cls(**fields))
     if cls is m.NetworkPolicy:
@@ -167,6 +170,8 @@ def of_class(cls: type[Wire]) -> st.SearchStrategy[Any]:
             },
         }
         return _fields(cls, **given).map(lambda fields: cls(**fields))
+    if cls is m.RuntimeSpec:
+        return _fields(cls, mint=mint_patterns).map(lambda fields: cls(**fields))
     given = {"reason": reasons} if "reason" in cls.model_fields else {}
     return _fields(cls, **given).map(lambda fields: cls(**fields))
 

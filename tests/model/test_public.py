@@ -7,21 +7,24 @@ import cellhouse
 from cellhouse import model
 
 PUBLIC = """
-DOMAIN EXECUTION_ID_MAX GIB ID_MAX INT64_MAX JSON_SCHEMA_DIALECT KIB MESSAGE_BYTES MIB OUTPUT_LIMIT_MAX
-AlreadyExists Artifact ArtifactEvent Base64 BrokenKernel CallReason CaptureLimits CellhouseError Cleared
-ClearedEvent Clock CodeArtifact CodeDisplay CodeResult CodeTruncated DeadlineExceeded DisplayEvent DisplayUpdatedEvent
-DropReason EndReason Enforcement EnvironmentOffer ErrorEvent ErrorInfo Event ExecuteCodeRequest
-ExecuteCodeResult ExecutionCode ExecutionError ExecutionList ExecutionName ExecutionState ExecutionSummary
-FailedPrecondition FileEntry FileList FileWritten FinishedEvent HeaderRule InputRequestedEvent Int32 Int64
-Internal InvalidArgument Isolation IsolationLayer IsolationOffer Late LateEvent LimitHit LimitName
-LimitRange LimitReport NetworkOffer NetworkPolicy NetworkRefusal NetworkReport NetworkSettings NotFound
-Notice NoticeEvent NoticeReason Outcome PermissionDenied QueuedEvent ResourceExhausted ResultEvent
-RetentionLimits RichOutput Runtime RuntimeLimits RuntimeList RuntimeName RuntimeSpec RuntimeSpecs
-RuntimeStatus Session SessionLimits SessionList SessionLogEntry SessionLogPage SessionName SessionState SessionStatus StartedEvent
-StreamEvent StreamName StreamSource SystemClock TailFrame Text TextCut TextPart Truncation Unauthenticated
-Unavailable Usage WallLimits Wire check_artifact_id check_execution_id check_id error_from_wire
-event_json_schema mint_artifact_id mint_id mint_uid parse_event parse_rfc3339 plain_text proto3 rfc3339
-wire_schema
+DOMAIN EXECUTION_ID_MAX GIB ID_MAX INPUTS_DIR INPUTS_VARIABLE INT64_MAX JSON_SCHEMA_DIALECT KIB
+MESSAGE_BYTES MIB OUTPUT_LIMIT_MAX AlreadyExists Artifact ArtifactEvent ArtifactEviction
+ArtifactEvictionList ArtifactLimits ArtifactList ArtifactsOmitted Base64 BrokenKernel CallReason
+CaptureLimits CellhouseError Cleared ClearedEvent Clock CodeArtifact CodeDisplay CodeResult
+CodeTruncated DeadlineExceeded DisplayEvent DisplayUpdatedEvent DropReason EndReason Enforcement
+EnvironmentOffer ErrorEvent ErrorInfo Event ExecuteCodeRequest ExecuteCodeResult ExecutionCode
+ExecutionError ExecutionList ExecutionName ExecutionState ExecutionSummary FailedPrecondition FileEntry
+FileList FileWritten FinishedEvent HeaderRule InputRequestedEvent Int32 Int64 Internal InvalidArgument
+Isolation IsolationLayer IsolationOffer Late LateEvent LimitHit LimitName LimitRange LimitReport Minting
+NetworkOffer NetworkPolicy NetworkRefusal NetworkReport NetworkSettings NotFound Notice NoticeEvent
+NoticeReason Outcome PermissionDenied QueuedEvent ResourceExhausted ResultEvent RetentionLimits
+RichOutput Runtime RuntimeLimits RuntimeList RuntimeName RuntimeSpec RuntimeSpecs RuntimeStatus Session
+SessionLimits SessionList SessionLogEntry SessionLogPage SessionName SessionState SessionStatus
+StagedInput StagedInputs StartedEvent StoredArtifact StreamEvent StreamName StreamSource SystemClock
+TailFrame Text TextCut TextPart Truncation Unauthenticated Unavailable Usage WallLimits Wire
+check_artifact_id check_execution_id check_id check_input check_input_name error_from_wire
+event_json_schema input_file_name inputs_variable mint_artifact_id mint_id mint_uid parse_event
+parse_rfc3339 plain_text proto3 rfc3339 wire_schema
 """
 
 

@@ -2,12 +2,13 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from cellhouse.client.address import Address, Tls
+from cellhouse.client.artifacts import ArtifactCalls, Artifacts
 from cellhouse.client.calls import Calls, OutputData, TextName
 from cellhouse.client.executing import Executing, Started
 from cellhouse.client.options import options_of
@@ -33,6 +34,7 @@ from cellhouse.model import (
     SessionList,
     SessionLogEntry,
     SessionLogPage,
+    StagedInput,
     TailFrame,
     TextPart,
 )
@@ -67,6 +69,8 @@ class Client:
         self._calls = Calls(core)
         self._executing = Executing(core, self._calls)
         self._transfer = Transfer(core)
+        self._artifact_calls = ArtifactCalls(core, self._transfer)
+        self.artifacts = Artifacts(self._shell, self._artifact_calls)
 
     def __enter__(self) -> Self:
         return self
@@ -218,6 +222,13 @@ class Client:
     def read_part(self, runtime: str, path: str, *, offset: int = 0, limit: int = 65_536) -> FilePart:
         """At most `limit` bytes of a file of /content from `offset` on, and how many it has. No digest is checked."""
         return self._shell.run(self._transfer.part(runtime, path, offset, limit))
+
+    def stage_inputs(self, runtime: str, inputs: Mapping[str, StagedInput]) -> Mapping[str, str]:
+        """Put inputs into a runtime: name to bytes, the Path of a file here, or the ref of an artifact (a `str`).
+
+        Gives name to absolute path in the sandbox, which every later execution there finds in CELLHOUSE_INPUTS (JSON).
+        """
+        return self._shell.run(self._artifact_calls.stage_inputs(runtime, inputs))
 
     def list_files(self, runtime: str, path: str = "", *, recursive: bool = False) -> FileList:
         """What is in a directory of /content; at most 10,000 names, and it says so."""

@@ -6,9 +6,10 @@ import hashlib
 import os
 import re
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from cellhouse.client.calls import file_path
 from cellhouse.client.core import Attempts, Call, Core
@@ -16,6 +17,8 @@ from cellhouse.client.errors import ClientReason, ResponseError, TransportError
 from cellhouse.client.outgoing import AsyncSource, Outgoing, Progress
 from cellhouse.client.steps import Flow, Reply, give, pause, read, shut, work
 from cellhouse.model import CallReason, CellhouseError, FailedPrecondition, FileWritten, InvalidArgument
+
+T = TypeVar("T")
 
 OCTETS: Final = "application/octet-stream"
 VERSIONS: Final = 8
@@ -55,22 +58,27 @@ class Transfer:
 
         A source that can be read only once is sent once. ResponseError, DIGEST_MISMATCH, where something else arrived.
         """
-        target = file_path(runtime, path)
         body = yield from work(lambda: Outgoing(source, progress))
-        headers = {"content-type": OCTETS}
+        call = Call("PUT", f"/v1/{file_path(runtime, path)}")
+        written = yield from self.send(call, body, FileWritten.from_wire)
+        check_arrived(path, body, written.bytes, written.sha256)
+        return written
+
+    def send(self, call: Call, body: Outgoing, make: Callable[[Any], T]) -> Flow[T]:
+        """Send a body by pieces, and give what the answer is made into."""
+        headers = {"content-type": OCTETS, **call.headers}
         if body.total is not None:
             headers["content-length"] = str(body.total)
         why = "" if body.replayable else "its source can be read only once; give bytes, a Path or a list"
-        call = Call(
-            "PUT",
-            f"/v1/{target}",
+        call = replace(
+            call,
             headers=headers,
             body=body,
             read_seconds=self._core.timeouts.start,
-            not_repeatable=why,
+            not_repeatable=call.not_repeatable or why,
         )
         try:
-            written = yield from self._core.document(call, FileWritten.from_wire)
+            return (yield from self._core.document(call, make))
         except TransportError as error:
             if error.may_have_arrived and body.total != body.size:
                 error.add_note(
@@ -78,25 +86,21 @@ class Transfer:
                     "where a file is far above its limit (limits.file_bytes)."
                 )
             raise
-        if (written.sha256, written.bytes) != (body.sha256, body.size):
-            raise ResponseError(
-                f"{path[:200]!a}: {body.size} bytes with SHA-256 {body.sha256} were sent, {written.bytes} with "
-                f"{written.sha256} are there; something in between changes what passes. Remove it, and send it again",
-                reason=ClientReason.DIGEST_MISMATCH,
-                metadata={"sentSha256": body.sha256, "writtenSha256": written.sha256},
-            )
-        return written
 
     def get(self, runtime: str, path: str, target: Path, progress: Progress | None) -> Flow[FileWritten]:
         """Write a file of /content to `target`, which is replaced once everything is there and its digest is right."""
+        return (yield from self.to_file(file_path(runtime, path), path, target, progress))
+
+    def to_file(self, resource: str, name: str, target: Path, progress: Progress | None) -> Flow[FileWritten]:
+        """The same of any resource that tells its digest; `name` is what it is called in messages."""
         partial = yield from work(lambda: Partial(target))
         try:
-            whole = Whole(path, progress)
-            yield from self._download(runtime, path, ToFile(partial), whole)
+            whole = Whole(name, progress)
+            yield from self._download(resource, name, ToFile(partial), whole)
             yield from work(partial.put_in_place)
         finally:
             yield from work(partial.discard)
-        return FileWritten(name=path, bytes=whole.size, sha256=whole.sha256)
+        return FileWritten(name=name, bytes=whole.size, sha256=whole.sha256)
 
     def part(self, runtime: str, path: str, offset: int, limit: int) -> Flow[FilePart]:
         """At most `limit` bytes from `offset` on; none where that is past the end."""
@@ -130,10 +134,14 @@ class Transfer:
 
     def pieces(self, runtime: str, path: str, progress: Progress | None) -> Flow[None]:
         """Gives the pieces of a file. Its digest is judged at the end: what came before is not yet known to be right."""
-        return self._download(runtime, path, ToIterator(path), Whole(path, progress))
+        return self.pieces_of(file_path(runtime, path), path, progress)
 
-    def _download(self, runtime: str, path: str, sink: Sink, whole: "Whole") -> Flow[None]:
-        core, attempts, resource = self._core, self._core.attempts(), file_path(runtime, path)
+    def pieces_of(self, resource: str, name: str, progress: Progress | None) -> Flow[None]:
+        """The same of any resource that tells its digest."""
+        return self._download(resource, name, ToIterator(name), Whole(name, progress))
+
+    def _download(self, resource: str, path: str, sink: Sink, whole: "Whole") -> Flow[None]:
+        core, attempts = self._core, self._core.attempts()
         while True:
             call = Call(
                 "GET",
@@ -177,6 +185,17 @@ class Transfer:
             whole.add(piece)
             attempts.progress()
         return whole.size == whole.total
+
+
+def check_arrived(name: str, body: Outgoing, size: int, sha256: str) -> None:
+    """ResponseError, DIGEST_MISMATCH, where something else arrived than was sent."""
+    if (sha256, size) != (body.sha256, body.size):
+        raise ResponseError(
+            f"{name[:200]!a}: {body.size} bytes with SHA-256 {body.sha256} were sent, {size} with "
+            f"{sha256} are there; something in between changes what passes. Remove it, and send it again",
+            reason=ClientReason.DIGEST_MISMATCH,
+            metadata={"sentSha256": body.sha256, "writtenSha256": sha256},
+        )
 
 
 class Whole:

@@ -12,7 +12,9 @@ from cellhouse.config.model import Config
 ENV_PREFIX: Final = "CELLHOUSE"
 _SURELY: Final = 0.9
 """How alike two names are where one is a slip of the other."""
-_SIZES: Final = frozenset({"walls.memory", "walls.content", "walls.file_size", "retention.bytes"})
+_SIZES: Final = frozenset(
+    {"walls.memory", "walls.content", "walls.file_size", "retention.bytes", "artifacts.bytes"}
+)
 _DURATIONS: Final = frozenset({"session.wait_timeout", "session.input_wait", "session.interrupt_grace"})
 _MAY_BE_ZERO: Final = frozenset(
     {"serve.port", "limits.drain_seconds", "limits.grace_seconds", "native.spares"}

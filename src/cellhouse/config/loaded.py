@@ -113,6 +113,7 @@ class Loaded:
             capture=config.capture,
             session=config.session,
             retention=config.retention,
+            artifacts=config.artifacts,
             walls=WallLimits(**limits, named=named),
             environments=(*config.env.path, config.env.home, beside_service()) if env_named else None,
             network=config.network,

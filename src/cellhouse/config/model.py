@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from cellhouse.doors.limits import DoorLimits
 from cellhouse.environments import environment_home
 from cellhouse.model import (
+    ArtifactLimits,
     CaptureLimits,
     InvalidArgument,
     NetworkSettings,
@@ -124,6 +125,7 @@ class Config(BaseModel):
     session: SessionLimits = Field(default_factory=SessionLimits)
     capture: CaptureLimits = Field(default_factory=CaptureLimits)
     retention: RetentionLimits = Field(default_factory=RetentionLimits)
+    artifacts: ArtifactLimits = Field(default_factory=ArtifactLimits)
     walls: WallsConfig = Field(default_factory=WallsConfig)
     network: NetworkSettings = Field(default_factory=NetworkSettings)
     native: NativeConfig = Field(default_factory=NativeConfig)

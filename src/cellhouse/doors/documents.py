@@ -3,6 +3,8 @@
 from typing import Any, Final
 
 from cellhouse.model import (
+    ArtifactEvictionList,
+    ArtifactList,
     ErrorInfo,
     ExecuteCodeRequest,
     ExecuteCodeResult,
@@ -18,6 +20,8 @@ from cellhouse.model import (
     Session,
     SessionList,
     SessionLogPage,
+    StagedInputs,
+    StoredArtifact,
     TailFrame,
     TextPart,
     event_json_schema,
@@ -28,6 +32,8 @@ Schema = dict[str, Any]
 
 _COMPONENTS: Final = "#/components/schemas/"
 _MADE: Final = (
+    ArtifactEvictionList,
+    ArtifactList,
     ErrorInfo,
     ExecuteCodeResult,
     ExecutionCode,
@@ -41,13 +47,17 @@ _MADE: Final = (
     Session,
     SessionList,
     SessionLogPage,
+    StagedInputs,
+    StoredArtifact,
     TailFrame,
     TextPart,
 )
 _ID: Final[Schema] = {"type": "string", "pattern": "^[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$"}
 _CLIENT_ID: Final[Schema] = {"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,128}$"}
 
-IDS: Final = {"runtime": _ID, "session": _ID, "execution": _CLIENT_ID}
+_ARTIFACT_ID: Final[Schema] = {"type": "string", "pattern": "^art_[0-9A-Za-z]{22}$"}
+
+IDS: Final = {"runtime": _ID, "session": _ID, "execution": _CLIENT_ID, "artifact": _ARTIFACT_ID}
 """What the parameters of a path take. Held by the names themselves, whose error says more than a router's."""
 
 
@@ -126,6 +136,25 @@ def components() -> dict[str, Schema]:
         "type": "object",
         "properties": {"value": {"type": "string"}},
         "required": ["value"],
+    }
+    made["StageInputsRequest"] = {
+        "type": "object",
+        "properties": {
+            "inputs": {
+                "type": "object",
+                "additionalProperties": {
+                    "oneOf": [
+                        {
+                            "type": "object",
+                            "properties": {"data": {"type": "string", "contentEncoding": "base64"}},
+                            "required": ["data"],
+                        },
+                        {"type": "object", "properties": {"ref": _ARTIFACT_ID}, "required": ["ref"]},
+                    ]
+                },
+            }
+        },
+        "required": ["inputs"],
     }
     made["InterruptResponse"] = {
         "type": "object",

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from cellhouse.doors.tenants import Tenant, Tenants
-from cellhouse.runtime.threads import in_thread
+from cellhouse.files.threads import in_thread
 from cellhouse.sandbox.resident import resident_below
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)

@@ -33,5 +33,6 @@ register_url_convertor(ID, _Id())
 register_url_convertor(FILE, _File())
 
 RUNTIME: Final = f"/v1/runtimes/{{runtime:{ID}}}"
+ARTIFACT: Final = f"/{{artifact:{ID}}}"
 SESSION: Final = f"/sessions/{{session:{ID}}}"
 EXECUTION: Final = f"/executions/{{execution:{ID}}}"

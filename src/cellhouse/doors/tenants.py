@@ -162,7 +162,7 @@ class Tenants:
             del self._tenants[tenant]  # whoever asks next tries again
 
     async def _open(self, tenant: str) -> Tenant:
-        house = await self._open_house(replace(self._settings, state_dir=self._place(tenant)))
+        house = await self._open_house(replace(self._settings, state_dir=self._place(tenant), tenant=tenant))
         return Tenant(house, self._limits, self.executions)
 
     async def find(self) -> None:

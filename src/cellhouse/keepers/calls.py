@@ -189,8 +189,9 @@ METHODS: Final[dict[str, Method[Any]]] = {
 
 EVENTS: Final = "events"
 RECEIVE_FILE: Final = "receiveFile"
+STAGE_INPUT: Final = "stageInput"
 CLOSE: Final = "close"
-"""The calls that are no question and answer: a stream down, a stream up, and the end of the keeper itself."""
+"""The calls that are no question and answer: a stream down, streams up, and the end of the keeper itself."""
 
 
 def encode_page(page: list[Event | TailFrame]) -> bytes:

@@ -161,6 +161,8 @@ class Keeper:
                 return await self._events(asked)
             case "receiveFile":
                 return await self._receive(asked)
+            case "stageInput":
+                return await self._stage(asked)
             case "close":
                 asked.breakable = False
                 self._stop.set()
@@ -198,6 +200,13 @@ class Keeper:
             a["name"], a["path"], asked.incoming, limit=a["limit"], sha256=a["sha256"]
         )
         return written.to_wire()
+
+    async def _stage(self, asked: Asked) -> dict[str, Any]:
+        a = asked.arguments
+        path = await self._house.stage_input(
+            a["name"], a["input"], asked.incoming, limit=a["limit"], sha256=a["sha256"]
+        )
+        return {"path": path}
 
 
 def keep(directory: Path, listener: socket.socket) -> NoReturn:

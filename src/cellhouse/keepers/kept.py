@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from cellhouse.artifacts import BoundStore
 from cellhouse.files import HostileDir
 from cellhouse.house import DRAIN_GRACE, House, TextName
 from cellhouse.journal import Page, TextPage
@@ -43,12 +44,14 @@ from cellhouse.model import (
     TailFrame,
     Unavailable,
     check_id,
+    check_input_name,
     mint_id,
 )
 from cellhouse.runtime import ExecutionHandle, Settings
 from cellhouse.runtime.answering import NotOpened, answering
 from cellhouse.runtime.contents import ReadableContents
 from cellhouse.runtime.following import PAGE_BYTES
+from cellhouse.runtime.inputs import STAGED_BYTES
 from cellhouse.runtime.paging import page_by_name
 from cellhouse.runtime.refusals import house_closed, house_drains, too_many_executions
 from cellhouse.runtime.requests import CreateRequest, CreateRequests
@@ -431,7 +434,29 @@ class KeptHouse(ReadableContents):
         self._check_open()
         name = RuntimeName.parse(runtime)
         arguments = {"name": str(name), "path": path, "limit": limit, "sha256": sha256}
-        return FileWritten.from_wire(await self._router.upload(name.runtime, arguments, chunks))
+        written = await self._router.upload(name.runtime, calls.RECEIVE_FILE, arguments, chunks)
+        return FileWritten.from_wire(written)
+
+    @answering
+    async def stage_input(
+        self,
+        runtime: str,
+        name: str,
+        chunks: AsyncIterable[bytes],
+        *,
+        limit: int = STAGED_BYTES,
+        sha256: str = "",
+    ) -> str:
+        self._check_open()
+        parsed = RuntimeName.parse(runtime)
+        arguments = {"name": str(parsed), "input": check_input_name(name), "limit": limit, "sha256": sha256}
+        staged = await self._router.upload(parsed.runtime, calls.STAGE_INPUT, arguments, chunks)
+        return str(staged["path"])
+
+    @property
+    def artifacts(self) -> BoundStore:
+        self._check_open()
+        return self._root.artifacts
 
     @answering
     def open_content(self, runtime: str) -> HostileDir:

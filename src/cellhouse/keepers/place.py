@@ -22,6 +22,7 @@ from cellhouse.runtime.requests import CreateRequest
 from cellhouse.runtime.turns import TURNS_FILE
 
 KEEPERS: Final = "keepers"
+ARTIFACTS: Final = "artifacts"
 SOCKET: Final = "keeper.sock"
 LOG: Final = "keeper.log"
 _TOLD: Final = "keeper.json"
@@ -94,7 +95,10 @@ class Place:
     def tell(self, settings: Settings) -> None:
         """Write down what the keeper is to know, and that it is not over."""
         turns = settings.turns_file or settings.state_dir / TURNS_FILE  # of all keepers together
-        own = replace(settings, state_dir=self.directory, max_runtimes=1, turns_file=turns)
+        artifacts = settings.artifacts_dir or settings.state_dir / ARTIFACTS
+        own = replace(
+            settings, state_dir=self.directory, max_runtimes=1, turns_file=turns, artifacts_dir=artifacts
+        )
         write_atomic(self.directory / _TOLD, _settings.dump_json(own))
         self.over_mark.unlink(missing_ok=True)
 

@@ -215,7 +215,9 @@ class Router:
                 return accepted, later
         return await self.ask(runtime, calls.EXECUTE, arguments), None
 
-    async def upload(self, runtime: str, arguments: Mapping[str, Any], chunks: AsyncIterable[bytes]) -> Any:
+    async def upload(
+        self, runtime: str, method: str, arguments: Mapping[str, Any], chunks: AsyncIterable[bytes]
+    ) -> Any:
         """Send a file. Bytes can't be sent twice: where the keeper dies meanwhile, the runtime is over."""
         living = await self.keeper(runtime)
         if living is None:
@@ -223,7 +225,7 @@ class Router:
             await self.ask(runtime, calls.KEEP_ALIVE, {"name": str(RuntimeName(runtime))})
             raise Unavailable("the runtime came back; try again", reason=CallReason.TRY_AGAIN)
         try:
-            return await living.link.upload(calls.RECEIVE_FILE, arguments, chunks)
+            return await living.link.upload(method, arguments, chunks)
         except LinkLost:
             await self._buried(runtime, living)
             raise NotFound(

@@ -1,10 +1,11 @@
 """What a door asks of a house, wherever its runtimes live: in this process, or each in a keeper of its own."""
 
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from cellhouse.artifacts import BoundStore
 from cellhouse.files import HostileDir
 from cellhouse.house import House, TextName
 from cellhouse.journal import Page, TextPage
@@ -22,6 +23,7 @@ from cellhouse.model import (
     Session,
     SessionList,
     SessionLogPage,
+    StagedInput,
     TailFrame,
 )
 from cellhouse.runtime import ContentFile, ExecutionHandle, OutputData
@@ -140,6 +142,15 @@ class AnyHouse(Protocol):
         self, runtime: str, path: str, chunks: AsyncIterable[bytes], *, limit: int, sha256: str = ""
     ) -> FileWritten: ...
 
+    @property
+    def artifacts(self) -> BoundStore: ...
+
+    async def stage_inputs(self, runtime: str, inputs: Mapping[str, StagedInput]) -> Mapping[str, str]: ...
+
+    async def stage_input(
+        self, runtime: str, name: str, chunks: AsyncIterable[bytes], *, limit: int, sha256: str = ""
+    ) -> str: ...
+
     def open_content(self, runtime: str) -> HostileDir: ...
 
     def open_file(self, runtime: str, path: str) -> ContentFile: ...
@@ -176,10 +187,16 @@ class DirectHouse:
         self.get_output_data = house.get_output_data
         self.put_file = house.put_file
         self.receive_file = house.receive_file
+        self.stage_inputs = house.stage_inputs
+        self.stage_input = house.stage_input
         self.open_content = house.open_content
         self.open_file = house.open_file
         self.list_files = house.list_files
         self.delete_file = house.delete_file
+
+    @property
+    def artifacts(self) -> BoundStore:
+        return self.house.artifacts
 
     async def census(self) -> Census:
         kernels = self.house.kernels()

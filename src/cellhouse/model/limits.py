@@ -107,6 +107,20 @@ class RetentionLimits:
         _positive(self)
 
 
+@dataclass(frozen=True, slots=True)
+class ArtifactLimits:
+    """What an artifact store keeps of one tenant's; what is more goes, oldest first, and is recorded as evicted."""
+
+    age_seconds: float = 30 * 86_400.0
+    bytes: int = 20 * GIB
+    count: int = 100_000
+    # Bytes of one artifact.
+    artifact_bytes: int = 4 * GIB
+
+    def __post_init__(self) -> None:
+        _positive(self)
+
+
 LimitName = Literal["memory", "cpus", "processes", "content", "openFiles", "fileSize"]
 
 LEAST_MEMORY: Final = 64 * MIB

@@ -11,6 +11,7 @@ from cellhouse.model.enums import CallReason
 from cellhouse.model.errors import InvalidArgument
 from cellhouse.model.limits import OUTPUT_LIMIT_MAX, SessionLimits
 from cellhouse.model.names import RuntimeName, SessionName, check_execution_id
+from cellhouse.model.patterns import Patterns
 from cellhouse.model.wire import Wire, proto3
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -60,6 +61,11 @@ class ExecuteCodeRequest(Wire):
     store_history: StrictBool = Field(True, description="Whether the code counts as In[N] of the session.")
     allow_stdin: StrictBool = Field(False, description="Whether the code may ask for input.")
     environment: Variables | None = Field(None, description="Environment variables for this execution only.")
+
+    mint: Patterns | None = Field(
+        None,
+        description="Patterns of files to put into the artifact store, in a runtime whose minting is `listed`.",
+    )
 
     if not TYPE_CHECKING:  # a type checker keeps the signature made of the fields
 

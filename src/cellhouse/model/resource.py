@@ -18,7 +18,11 @@ from cellhouse.model.limits import (
     WallLimits,
 )
 from cellhouse.model.network import NetworkPolicy, NetworkReport
+from cellhouse.model.patterns import Patterns
 from cellhouse.model.wire import INT64_MAX, Int32, Int64, Text, Wire, proto3, without_nulls
+
+Minting = Literal["off", "listed", "all"]
+"""Which files that code makes are put into the artifact store: none, those that patterns name, or all."""
 
 PositiveSeconds = Annotated[float, Field(gt=0)]
 
@@ -110,6 +114,10 @@ class RuntimeSpec(Wire):
     limits: RuntimeLimits | None = None
     # What it may reach; None is nothing, where the walls can hold that.
     network: NetworkPolicy | None = None
+    # Which files that executions make are put into the artifact store; "off" where nothing is said.
+    minting: Minting | None = None
+    # With "listed": patterns of names, besides those that a request has. See `model.patterns`.
+    mint: Patterns | None = None
 
     if not TYPE_CHECKING:  # a type checker keeps the signature made of the fields
 
@@ -166,6 +174,7 @@ class Runtime(Wire):
     # Where there is a policy of names: what it says, and what has come of it.
     network: NetworkReport | None = None
     sessions: tuple[Text, ...] | None = None
+    minting: Text | None = None
     create_time: Text | None = None
     # When it is closed unless something runs before.
     expire_time: Text | None = None

@@ -120,18 +120,32 @@ class Notice(Wire):
 
 
 class Artifact(Wire):
-    """A file that the code made or changed, or why it could not be handed over."""
+    """A file that the code made or changed; with what is the matter with it, where something is."""
 
     # Relative to /content. Bytes that are no UTF-8 are escaped.
     name: Text
+    # As they were read; where they were not, the size that was seen. Absent where it is no regular file.
     bytes: Int64 | None = None
+    # Of the content where it tells, else of the name.
     media_type: Text | None = None
     sha256: Text | None = None
     mtime: Text | None = None
     uri: Text | None = None
     # Stamped by whoever put it into an artifact store.
     ref: Text | None = None
+    # "background": changed between executions; "shared": while several ran, one of which did it. Absent: by this one.
+    attribution: Text | None = None
+    # The name that the same file had before, where it only got another.
+    renamed_from: Text | None = None
     error_info: ErrorInfo | None = None
+
+
+class ArtifactsOmitted(Wire):
+    """Files that were made or changed and are not listed, and why."""
+
+    files: Int64
+    bytes: Int64
+    error_info: ErrorInfo
 
 
 class ExecuteCodeResult(Wire):
@@ -158,6 +172,7 @@ class ExecuteCodeResult(Wire):
     truncation: Truncation | None = None
     cleared: Cleared | None = None
     artifacts: tuple[Artifact, ...] | None = None
+    artifacts_omitted: ArtifactsOmitted | None = None
     usage: Usage | None = None
     late: Late | None = None
     notices: tuple[Notice, ...] | None = None

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from cellhouse.excerpt import Excerpt, Shortened
+from cellhouse.files.threads import in_thread
 from cellhouse.model import mint_uid
 from cellhouse.runtime.store import MARK, kill_marked
-from cellhouse.runtime.threads import in_thread
 from cellhouse.sandbox.pidfd import pidfd_open
 
 _READ_BYTES: Final = 65_536

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 
+from cellhouse.files.threads import in_thread
 from cellhouse.model import (
     Clock,
     CodeResult,
@@ -31,7 +32,6 @@ from cellhouse.runners.child import Order, Pipe, Ran, run_child
 from cellhouse.runners.languages import Language, find_language
 from cellhouse.runners.pool import Eviction, Pool, PoolLimits
 from cellhouse.runtime.store import remove_tree
-from cellhouse.runtime.threads import in_thread
 
 ENVIRONMENT: Final = ("LANG", "LC_ALL", "LC_CTYPE", "PATH", "TZ")
 """Variables that a child gets from this process. HOME and TMPDIR are its own working directory."""

@@ -2,10 +2,13 @@
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncIterable, Iterable, Mapping
+from contextlib import aclosing
 from typing import Any
 
+from cellhouse.artifacts import BoundStore
 from cellhouse.files import HostileDir
+from cellhouse.files.threads import in_thread
 from cellhouse.journal import ExecutionLog
 from cellhouse.model import (
     ExecuteCodeResult,
@@ -14,13 +17,15 @@ from cellhouse.model import (
     FileWritten,
     RichOutput,
     RuntimeName,
+    StagedInput,
+    check_input_name,
 )
 from cellhouse.runtime import outputs
 from cellhouse.runtime.answering import answering
 from cellhouse.runtime.host import RuntimeHost
+from cellhouse.runtime.inputs import STAGED_BYTES, checked_inputs, pieces_of
 from cellhouse.runtime.outputs import OutputData
 from cellhouse.runtime.store import RuntimeStore
-from cellhouse.runtime.threads import in_thread
 from cellhouse.runtime.transfer import ContentFile, listing
 
 
@@ -29,6 +34,38 @@ class ReadableContents(ABC):
 
     @abstractmethod
     async def get_execution(self, name: str) -> ExecuteCodeResult: ...
+
+    @property
+    @abstractmethod
+    def artifacts(self) -> BoundStore:
+        """The artifact store, as this house's tenant sees it. What is in it outlives runtimes."""
+
+    @abstractmethod
+    async def stage_input(
+        self,
+        runtime: str,
+        name: str,
+        chunks: AsyncIterable[bytes],
+        *,
+        limit: int = STAGED_BYTES,
+        sha256: str = "",
+    ) -> str: ...
+
+    @answering
+    async def stage_inputs(self, runtime: str, inputs: Mapping[str, StagedInput]) -> Mapping[str, str]:
+        """Put inputs into a runtime: name to bytes, the Path of a local file, or the ref of an artifact (a `str`).
+
+        Gives name to absolute path in the sandbox, which every later execution there finds in CELLHOUSE_INPUTS, a JSON
+        object of all that was staged so far. An input of a name that was staged before takes its place. INVALID_ARGUMENT
+        before anything is staged, NOT_FOUND (artifact, runtime), RESOURCE_EXHAUSTED; what came before the one that
+        failed stays staged.
+        """
+        checked = checked_inputs(inputs)
+        staged = {}
+        for name, value in checked.items():
+            async with aclosing(pieces_of(name, value, self.artifacts)) as pieces:
+                staged[name] = await self.stage_input(runtime, name, pieces)
+        return staged
 
     @abstractmethod
     def open_content(self, runtime: str) -> HostileDir: ...
@@ -112,6 +149,21 @@ class Contents(ReadableContents):
         """Write a file of /content whole, as its pieces come; what stood there is replaced when all has come."""
         host = self._host(RuntimeName.parse(runtime))
         return await host.receive_file(path, chunks, limit=limit, sha256=sha256)
+
+    @answering
+    async def stage_input(
+        self,
+        runtime: str,
+        name: str,
+        chunks: AsyncIterable[bytes],
+        *,
+        limit: int = STAGED_BYTES,
+        sha256: str = "",
+    ) -> str:
+        """Put one input into a runtime, as its pieces come; its absolute path in the sandbox. See `stage_inputs`."""
+        check_input_name(name)
+        host = self._host(RuntimeName.parse(runtime))
+        return await host.stage_input(name, chunks, limit=limit, sha256=sha256)
 
     @answering
     async def delete_file(self, runtime: str, path: str) -> None:

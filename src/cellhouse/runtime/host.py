@@ -103,6 +103,9 @@ class RuntimeHost(ExecutionReader, Protocol):
     ) -> FileWritten:
         """The same as the pieces come, at most `limit` bytes, and of this digest where one is given."""
 
+    async def stage_input(self, name: str, chunks: AsyncIterable[bytes], *, limit: int, sha256: str) -> str:
+        """Put an input where every later execution finds it by its name; its absolute path inside."""
+
     async def delete_file(self, path: str) -> None:
         """Remove a file of /content; a directory is refused."""
 

@@ -34,6 +34,7 @@ from cellhouse.runtime.ends import end_after_failure
 from cellhouse.runtime.execution import Execution
 from cellhouse.runtime.following import Follower, follow
 from cellhouse.runtime.host import Kernels, Submitted
+from cellhouse.runtime.inputs import Inputs
 from cellhouse.runtime.launching import KernelLauncher, walls_gone
 from cellhouse.runtime.logs import logger
 from cellhouse.runtime.native import NativeLauncher, check_start
@@ -91,6 +92,8 @@ class InProcessHost:
         self._network = self._make_network()
         self._content: HostileDir | None = None
         self._use: Use | None = None
+        self._inputs: Inputs
+        self._variables = {MARK: token}
         self._sessions = Sessions(
             name,
             make=self._make_session,
@@ -120,6 +123,7 @@ class InProcessHost:
             require_network(self._spec.network, self._sandbox.report)
             if self._network is not None:
                 await self._network.start(self._sandbox, str(self._environment.python))
+            self._inputs = Inputs(self._sandbox.inside_path(self._sandbox.content))
             self._launcher = self._make_launcher()
             self._content = HostileDir.open(self._sandbox.content, owner=owner_of(self._sandbox.content))
         except BaseException:
@@ -146,7 +150,8 @@ class InProcessHost:
         )
 
     def _make_launcher(self) -> KernelLauncher | NativeLauncher:
-        variables = {MARK: self._token, **network_variables(self._spec.network, self._sandbox.report)}
+        variables = self._variables
+        variables |= network_variables(self._spec.network, self._sandbox.report)
         if self._kernel_spec.name != NATIVE_KERNEL:
             return KernelLauncher(
                 self._sandbox,
@@ -339,6 +344,7 @@ class InProcessHost:
             kernel_name=self._kernel_spec.name,
             language=self._kernel_spec.language,
             fresh_because=self._earlier(name),
+            inputs=self._inputs,
         )
 
     def _earlier(self, name: SessionName) -> str:
@@ -372,6 +378,13 @@ class InProcessHost:
         assert self._content is not None
         written = await receive(self._content, path, chunks, limit=limit, sha256=sha256)
         return FileWritten(name=path, bytes=written.size, sha256=written.sha256)
+
+    async def stage_input(self, name: str, chunks: AsyncIterable[bytes], *, limit: int, sha256: str) -> str:
+        path = self._inputs.place(name)
+        await self.receive_file(path, chunks, limit=limit, sha256=sha256)
+        staged = self._inputs.add(name, path)
+        self._variables.update(self._inputs.environment())  # of kernels that are started from now on
+        return staged
 
     async def delete_file(self, path: str) -> None:
         self._check_active()

@@ -1,7 +1,7 @@
 """One execution driven over a live kernel: from the code being sent to its recorded end."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from cellhouse.capture import DisplayRegistry, Recorder
@@ -35,7 +35,7 @@ from cellhouse.runtime.outcome import (
     only_a_representation_failed,
     was_refused,
 )
-from cellhouse.runtime.variables import restoring_code, setting_code
+from cellhouse.runtime.variables import keeping_code, restoring_code, setting_code
 
 _logger = logger()
 
@@ -63,12 +63,14 @@ class Run:
         clock: Clock,
         python: bool,
         on_verdict: Callable[[Verdict], None],
+        variables: Mapping[str, str] | None = None,
     ) -> None:
-        """`on_verdict` is told of the end just before anyone else can see it."""
+        """`on_verdict` is told of the end just before anyone else can see it. `variables` are set before, and stay."""
         request = execution.request
         self._execution, self._kernel = execution, kernel
         self._late, self._limits, self._python = late, limits, python
         self._on_verdict = on_verdict
+        self._variables = variables or {}
         self._files = FileWatch(content, entries=capture.artifacts)
         self._conversation = Conversation(
             kernel,
@@ -116,10 +118,10 @@ class Run:
 
     async def _to_its_end(self) -> Verdict:
         execution = self._execution
-        if execution.request.environment:
-            setting = await self._silently(setting_code(execution.request.environment))
-            if setting.died is not None or not _went_well(setting):
-                return self._never_sent(setting)
+        for code in self._preparing():
+            preparing = await self._silently(code)
+            if preparing.died is not None or not _went_well(preparing):
+                return self._never_sent(preparing)
         before = self._files.look()
         cpu_before = self._kernel.cpu_seconds()
         execution.begin(self._recorder, self._conversation)
@@ -152,10 +154,17 @@ class Run:
         execution.freeze(verdict, artifacts=artifacts, usage=usage)
         return verdict
 
+    def _preparing(self) -> Iterator[str]:
+        """What the kernel has to be told before the code."""
+        if self._variables:
+            yield keeping_code(self._variables)
+        if self._execution.request.environment:
+            yield setting_code(self._execution.request.environment)
+
     def _never_sent(self, end: End) -> Verdict:
         """The kernel ended before it was given the code, or could not be made ready for it."""
         if end.died is None:
-            text = "the variables of `environment` could not be set in the kernel"
+            text = "the environment variables that this execution is to have could not be set in the kernel"
             verdict = never_started(EndReason.KERNEL_ABORTED, text, SessionState.PRESERVED)
         else:
             verdict = ended_before_the_code(end, self._execution.asked)

@@ -10,6 +10,7 @@ from cellhouse.capture import DisplayRegistry
 from cellhouse.files import HostileDir
 from cellhouse.kernel import Died, Kernel, KernelItem, KernelStartFailed, Trouble
 from cellhouse.model import (
+    INPUTS_VARIABLE,
     CallReason,
     CaptureLimits,
     Clock,
@@ -30,6 +31,7 @@ from cellhouse.model import (
 )
 from cellhouse.runtime.ends import because, end_after_failure, end_unstarted, ending_reason, log_of
 from cellhouse.runtime.execution import Execution, Stage
+from cellhouse.runtime.inputs import Inputs
 from cellhouse.runtime.late import LateRoutes
 from cellhouse.runtime.logs import logger
 from cellhouse.runtime.outcome import Ending, Verdict, how_it_died, never_started
@@ -65,6 +67,7 @@ class Session:
         kernel_name: str = "",
         language: str = "python",
         fresh_because: str = "",
+        inputs: Inputs | None = None,
     ) -> None:
         """`fresh_because`: what its first execution has to be told of a namespace that is empty."""
         self.name = name
@@ -87,6 +90,8 @@ class Session:
         self._starting: asyncio.Task[Kernel] | None = None
         self._wake = asyncio.Event()
         self._fresh_because = fresh_because
+        self._inputs = inputs or Inputs("/content")
+        self._inputs_told = 0
         self._reset_because = ""
         self._reset_done = asyncio.Event()
         self._closing: Ending | None = None
@@ -263,6 +268,7 @@ class Session:
             if kernel is None or self._ended_meanwhile(execution):
                 return
             self._tell_of_fresh_kernel(execution)
+            inputs = self._untold_inputs(execution)
             self._active = Run(
                 execution,
                 kernel,
@@ -274,8 +280,11 @@ class Session:
                 clock=self.clock,
                 python=self.language == "python",
                 on_verdict=self._verdict_given,
+                variables=inputs,
             )
+            told = self._inputs.version
             verdict = await self._active.to_its_end()
+            self._inputs_told = told
             if not execution.settled:
                 execution.seal()
             self.execution_count = execution.execution_count or self.execution_count
@@ -307,6 +316,8 @@ class Session:
             self._queue.appendleft(execution)
             self._end_behind(self._fresh_because)
             return None
+        # A kernel of another language has those that were there when it was started; it can't be told of others.
+        self._inputs_told = 0 if self.language == "python" else self._inputs.version
         self._starting = asyncio.get_running_loop().create_task(self._make_kernel())
         try:
             self._kernel = await self._starting
@@ -344,6 +355,19 @@ class Session:
         else:
             return False
         return True
+
+    def _untold_inputs(self, execution: Execution) -> dict[str, str]:
+        """The variable that this kernel lacks, of what was staged since it was told last."""
+        if self._inputs_told == self._inputs.version:
+            return {}
+        if self.language == "python":
+            return self._inputs.environment()
+        execution.notice(
+            NoticeReason.OPTION_NOT_SUPPORTED,
+            f"{INPUTS_VARIABLE} can't be set in a {self.language or 'foreign'} kernel that runs already: it lacks what was staged "
+            "since; restart the session, or use the paths",
+        )
+        return {}
 
     def _tell_of_fresh_kernel(self, execution: Execution) -> None:
         if self._fresh_because:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from cellhouse.model import (
+    ArtifactLimits,
     CaptureLimits,
     InvalidArgument,
     NetworkSettings,
@@ -31,6 +32,7 @@ def _names(value: Any) -> bool:
 _RULES: Final[tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...]] = (
     (("max_runtimes", "max_sessions", "max_executions"), _whole(1), "a whole number of at least 1"),
     (("spares",), _whole(0), "a whole number of at least 0"),
+    (("tenant",), lambda value: isinstance(value, str) and bool(value), "the id of a tenant"),
     (("durability",), lambda value: value in get_args(Durability), "'normal' or 'full'"),
     (("start",), lambda value: value in get_args(Start), "'zygote' or 'fresh'"),
     (
@@ -64,6 +66,7 @@ class Settings:
     capture: CaptureLimits = field(default_factory=CaptureLimits)
     session: SessionLimits = field(default_factory=SessionLimits)
     retention: RetentionLimits = field(default_factory=RetentionLimits)
+    artifacts: ArtifactLimits = field(default_factory=ArtifactLimits)
     walls: WallLimits = field(default_factory=WallLimits)
     network: NetworkSettings = field(default_factory=NetworkSettings)
     environments: tuple[Path, ...] | None = None
@@ -80,6 +83,9 @@ class Settings:
         "matplotlib_inline.backend_inline",
     )
     spares: int = 1
+    # Whose artifacts are seen, and where they are kept; in the state directory.
+    tenant: str = "local"
+    artifacts_dir: Path | None = None
     # The file by whose lock zygotes that nobody waits for get warm one after the other; one in the state directory.
     turns_file: Path | None = None
 

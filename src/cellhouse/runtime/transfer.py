@@ -20,6 +20,7 @@ from cellhouse.files import (
     relative_path,
     unescape_name,
 )
+from cellhouse.files.threads import in_thread
 from cellhouse.model import (
     CallReason,
     FailedPrecondition,
@@ -30,7 +31,6 @@ from cellhouse.model import (
     ResourceExhausted,
     rfc3339,
 )
-from cellhouse.runtime.threads import in_thread
 
 BLOCK = 1 << 20
 LISTED = 10_000

@@ -12,6 +12,11 @@ sys.modules[{hold!r}] = {{name: os.environ.get(name) for name in new}}
 os.environ.update(new)
 """
 
+_KEEP = """
+import json, os
+os.environ.update(json.loads({document!r}))
+"""
+
 _RESTORE = """
 import os, sys
 for name, value in (sys.modules.pop({hold!r}, None) or {{}}).items():
@@ -25,6 +30,11 @@ for name, value in (sys.modules.pop({hold!r}, None) or {{}}).items():
 def setting_code(variables: Mapping[str, str]) -> str:
     """Code for a silent request that sets them and remembers what was there; touches no name of the user's."""
     return f"exec({_SET.format(document=json.dumps(dict(variables)), hold=_HOLD)!r}, {{}})"
+
+
+def keeping_code(variables: Mapping[str, str]) -> str:
+    """Code for a silent request that sets them for good."""
+    return f"exec({_KEEP.format(document=json.dumps(dict(variables)))!r}, {{}})"
 
 
 def restoring_code() -> str:

@@ -1,6 +1,6 @@
 """The calls of the REST service, a file for each kind of thing."""
 
-from cellhouse.doors.api import executions, files, outputs, runtimes, sessions, texts
+from cellhouse.doors.api import artifacts, executions, files, inputs, outputs, runtimes, sessions, texts
 
 ROUTERS = (
     executions.router,
@@ -8,6 +8,8 @@ ROUTERS = (
     outputs.router,
     sessions.router,
     files.router,
+    inputs.router,
+    artifacts.router,
     runtimes.router,
 )
 
