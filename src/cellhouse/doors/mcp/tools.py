@@ -27,7 +27,10 @@ Handler = Callable[[Guest, Context, dict[str, Any]], Awaitable[types.CallToolRes
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool. `reads`: it changes nothing; `destroys`: it can take something away; `repeats`: twice is as once."""
+    """One tool. `reads`: it changes nothing; `destroys`: it can take something away; `repeats`: twice is as once.
+
+    `reaches`: code of it can reach beyond the house, where the runtime's network policy lets it.
+    """
 
     name: str
     title: str
@@ -39,9 +42,10 @@ class Tool:
     reads: bool = False
     destroys: bool = False
     repeats: bool = True
+    reaches: bool = False
 
     def told(self) -> types.Tool:
-        """As `tools/list` tells it. No tool reaches beyond the house: code in it has no network."""
+        """As `tools/list` tells it."""
         return types.Tool(
             name=self.name,
             title=self.title,
@@ -53,7 +57,7 @@ class Tool:
                 read_only_hint=self.reads,
                 destructive_hint=self.destroys,
                 idempotent_hint=self.repeats,
-                open_world_hint=False,
+                open_world_hint=self.reaches,
             ),
         )
 
@@ -61,7 +65,7 @@ class Tool:
 _EXECUTE: Final = """\
 Run code in a live kernel (Python unless the runtime has another), like a notebook cell: variables, imports and files stay in \
 the session for the next call. Give `code` and exactly one of `session` (made on first use) or `runtime` (a new session). \
-The code runs in a sandbox without network; its files are in /content.
+The code runs in a sandbox, without network unless its runtime was given one; its files are in /content.
 Answers with stdout, stderr, the value of the last expression, the exception, what was displayed (images, tables: by \
 reference) and the files that it made. Long text is cut to the head and the tail; each cut says which call of read_output \
 reads the rest. Costs the time of the code: up to `waitTimeout`, 50 s by default. Each session runs one call at a time.
@@ -83,6 +87,7 @@ TOOLS: Final = (
         Scope.EXECUTE,
         destroys=True,
         repeats=False,
+        reaches=True,
     ),
     Tool(
         "get_execution",

@@ -91,7 +91,7 @@ def parse_uri(uri: str) -> AnyUri:
             return ExecutionUri(execution)
         case ["stdout" | "stderr" | "result" | "traceback" as stream]:
             return TextUri(execution, stream, _number(query, "offset") or 0, _number(query, "limit"))
-        case ["richOutputs", index] if index.isdecimal() and len(index) < 10:
+        case ["richOutputs", index] if index.isascii() and index.isdecimal() and len(index) < 10:
             return OutputUri(execution, int(index), query.get("mimeType", ""))
     raise _unknown(uri)
 
@@ -100,7 +100,7 @@ def _number(query: dict[str, str], field: str) -> int | None:
     value = query.get(field)
     if value is None:
         return None
-    if not (value.isdecimal() and len(value) < 17):
+    if not (value.isascii() and value.isdecimal() and len(value) < 17):
         raise InvalidArgument.of_field(field, f"{value[:40]!a} is no whole number of bytes")
     return int(value)
 

@@ -1,0 +1,5 @@
+"""Fake kernels for the tests of MCP."""
+
+from tests.runtime.conftest import fakes
+
+__all__ = ["fakes"]
