@@ -138,6 +138,7 @@ async def test_a_lie_is_caught(lies: dict[str, Any], check: Check, seen: str) ->
     assert check.__name__ in str(caught.value)
 
 
+@pytest.mark.slow
 async def test_silence_about_lost_variables_is_caught(environment: Environment, tmp_path: Path) -> None:
     async with House(settings=settings_of(tmp_path, environment)) as house:
         silent = Lies(notices=None, session_state=None)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         EvictionReason as EvictionReason,
         PoolLimits as PoolLimits,
     )
-    from cellhouse.runners.render import render as render
+    from cellhouse.runners.rendering import render as render
     from cellhouse.runners.session import SessionCodeRunner as SessionCodeRunner
     from cellhouse.runners.tool import (
         CheckIn as CheckIn,
@@ -54,7 +54,7 @@ _HOMES = {
     "Scope": "cellhouse.runners.base",
     "SessionCodeRunner": "cellhouse.runners.session",
     "code_runner_tool": "cellhouse.runners.tool",
-    "render": "cellhouse.runners.render",
+    "render": "cellhouse.runners.rendering",
 }
 
 __all__ = [*_HOMES]

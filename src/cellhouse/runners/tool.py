@@ -18,7 +18,7 @@ from cellhouse.model import (
     mint_uid,
 )
 from cellhouse.runners.base import CodeRunner, Input, RunnerTraits, Scope, check_call, check_key, execute_in
-from cellhouse.runners.render import MAX_CHARS, render
+from cellhouse.runners.rendering import MAX_CHARS, render
 
 TIMEOUT: Final = 60.0
 _REASON_CHARS: Final = 500

@@ -10,7 +10,7 @@ from cellhouse.runners.adapters.bridge import Bridge
 from cellhouse.runners.adapters.extra import needing
 from cellhouse.runners.base import CodeRunner
 from cellhouse.runners.blocking import BlockingRunner
-from cellhouse.runners.render import MAX_CHARS, render
+from cellhouse.runners.rendering import MAX_CHARS, render
 
 with needing("google", "google-adk"):
     from google.adk.agents.invocation_context import InvocationContext

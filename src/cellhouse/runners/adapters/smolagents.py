@@ -10,7 +10,7 @@ from cellhouse.runners.adapters.bridge import Bridge
 from cellhouse.runners.adapters.extra import needing
 from cellhouse.runners.base import CodeRunner
 from cellhouse.runners.blocking import BlockingRunner
-from cellhouse.runners.render import render
+from cellhouse.runners.rendering import render
 
 with needing("smolagents", "smolagents"):
     from smolagents.local_python_executor import CodeOutput, InterpreterError, PythonExecutor
