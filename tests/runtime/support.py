@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from cellhouse import ExecuteCodeRequest, House
-from cellhouse.environments import Environment, KernelSpec, Survey
+from cellhouse.environments import Environment, KernelSpec, Survey, Use
 from cellhouse.model import Event, ExecuteCodeResult, Isolation, LimitReport, RuntimeSpec
 from cellhouse.runtime import ExecutionHandle, Settings, in_process, offer
 from cellhouse.runtime.nursery import FAILURES, Nursery
@@ -120,6 +120,8 @@ class FakeWorld:
         patch.setattr(offer, "list_environments", lambda search: [ENVIRONMENT])
         patch.setattr(in_process, "KernelLauncher", self._launcher)
         patch.setattr("cellhouse.runtime.runtimes.find_environment", lambda name, search: ENVIRONMENT)
+        # Its prefix is nowhere, and is not going to be removed.
+        patch.setattr(Use, "of", lambda environment: Use(-1))
 
     def _sandbox(self, level: str, spec: SandboxSpec) -> FakeSandbox:
         self.sandboxes.append(FakeSandbox(spec))
