@@ -15,7 +15,7 @@ from cellhouse.kernel.life import START_SECONDS
 from cellhouse.messages import Message, RawText
 from cellhouse.model import LimitHit
 from cellhouse.sandbox.pidfd import pidfd_open
-from cellhouse.sandbox.usage import cpu_seconds
+from cellhouse.sandbox.usage import usage
 from tests.kernel.peer import SECONDS
 
 IPYKERNEL_MAIN = Path(__file__).parents[2] / "src" / "cellhouse" / "inside" / "ipykernel_main.py"
@@ -86,7 +86,8 @@ class PlainProcess:
             return
 
     def cpu_seconds(self) -> float | None:
-        return None if self.exited.done() else cpu_seconds(self.pid)
+        used = None if self.exited.done() else usage(self.pid)
+        return None if used is None else used.cpu_seconds
 
     def _ended(self) -> None:
         self._loop.remove_reader(self._pidfd)

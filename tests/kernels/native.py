@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cellhouse.sandbox.pidfd import pidfd_open
-from cellhouse.sandbox.usage import cpu_seconds
+from cellhouse.sandbox.usage import usage
 from tests.kernel.support import HowItEnded
 
 SOURCE = Path(__file__).parents[2] / "src" / "cellhouse"
@@ -62,7 +62,8 @@ class NativeProcess:
             return
 
     def cpu_seconds(self) -> float | None:
-        return None if self.exited.done() else cpu_seconds(self.pid)
+        used = None if self.exited.done() else usage(self.pid)
+        return None if used is None else used.cpu_seconds
 
     def _ended(self) -> None:
         self._loop.remove_reader(self._pidfd)

@@ -73,6 +73,7 @@ def test_a_seat_counts_its_own_dead(tree: Tree) -> None:
     (tree.own / "cellhouse-1" / "s1" / "memory.events").write_text("oom 1\noom_kill 2\noom_group_kill 0\n")
     (tree.own / "cellhouse-1" / "memory.peak").write_text("12345\n")
     assert (seat.kills(), group.kills(), group.peak()) == (2, 0, 12345)
+    seat.leave()
 
 
 def test_a_service_that_has_moved_moves_no_more(tree: Tree) -> None:

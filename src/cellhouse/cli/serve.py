@@ -1,6 +1,7 @@
 """`cellhouse serve`: a house on the network, until it is told to stop."""
 
 import asyncio
+import gc
 import resource
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -108,6 +109,9 @@ async def _serve(settings: Settings, options: "ServeOptions") -> None:
     _have_token(store, options)
     authenticator = BearerAuthenticator(TokenBook(store.place, SystemClock()))
     async with Service(settings, options, authenticator=authenticator) as service:
+        # What is there now stays: looked through at each full collection, it would hold up everybody for nothing.
+        gc.collect()
+        gc.freeze()
         # Said when signals are heeded, which `run` sees to first: whoever reads it may have us stop at once.
         asyncio.get_running_loop().call_soon(typer.echo, f"cellhouse: listening on {service.url}")
         await service.run()

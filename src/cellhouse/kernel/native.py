@@ -256,12 +256,13 @@ class NativeKernel(KernelLife):
         count = self._read_pipe(pipe)
         if count == READ_BYTES and not pipe.large:
             pipe.enlarge()
-        if 0 < count < PACE_BYTES and self._loop.time() - pipe.read_at < PACE_SECONDS:
-            # It comes in dribbles, each of which would wake this process: let some gather first.
+        soon = self._loop.time() - pipe.read_at < PACE_SECONDS
+        if 0 < count < PACE_BYTES and soon and pipe.frames == self._frames:
+            # It comes in dribbles, each of which would wake this process, where no frame does: let some gather first.
             pipe.resting = True
             self._watch_pipe(pipe, False)
             self._loop.call_later(PACE_SECONDS, self._rested, pipe)
-        pipe.read_at = self._loop.time()
+        pipe.read_at, pipe.frames = self._loop.time(), self._frames
         if self._weave.waits or not self._all_watched:
             self._read_what_may_be_read()
 

@@ -17,16 +17,18 @@ NAMES: tuple[Literal["stdout"], Literal["stderr"]] = ("stdout", "stderr")
 class Pipe(Lane):
     """Our end of one pipe; `fd` is -1 once it is closed, `watched` says whether the loop looks at it.
 
-    `large`: it holds as much as a pipe may. `resting`: it is not looked at for a moment, so that more gathers. `read_at`: when the loop last had it read.
+    `large`: it holds as much as a pipe may. `resting`: it is not looked at for a moment, so that more gathers. `read_at`: when the loop last had it read,
+    `frames`: how many frames had come by then.
     """
 
-    __slots__ = ("fd", "large", "pair", "read_at", "resting", "watched")
+    __slots__ = ("fd", "frames", "large", "pair", "read_at", "resting", "watched")
 
     def __init__(self, stream: int, fd: int, pair: "Pair") -> None:
         super().__init__(stream)
         self.fd, self.pair = fd, pair
         self.watched = self.resting = self.large = False
         self.read_at = 0.0
+        self.frames = 0
 
     def enlarge(self) -> None:
         """Let it hold more. Only where much comes: the system allows a user so many pages in all pipes together."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from cellhouse.model import LimitHit
 from cellhouse.sandbox.pidfd import has_ended, send_signal
-from cellhouse.sandbox.usage import ProcessUsage, cpu_seconds, usage
+from cellhouse.sandbox.usage import ProcessUsage, cpu_seconds, open_stat, usage
 
 EXPLAIN_SECONDS: Final = (
     0.3  # from a process's end to the supervisor's word on it, else the cause is not known
@@ -52,6 +52,7 @@ class SandboxProcess:
         self.exited: asyncio.Future[ProcessExit] = self._loop.create_future()
         self._explanation: ProcessExit | None = None
         self._ended = False
+        self._stat = -1
         self._waiting: asyncio.TimerHandle | None = None
         self._loop.add_reader(pidfd, self._on_end)
 
@@ -74,9 +75,16 @@ class SandboxProcess:
         """Seconds of CPU so far, its children's that it waited for too; None where it has ended."""
         if self._ended or not self.pid:
             return None
-        found = cpu_seconds(self.pid)
         self.at_rest()  # this is asked between executions
-        return None if has_ended(self._pidfd) else found
+        return cpu_seconds(self._stat) if self._stat >= 0 else self._first_cpu_seconds()
+
+    def _first_cpu_seconds(self) -> float | None:
+        try:
+            self._stat = open_stat(self.pid)
+        except OSError:
+            return None
+        # Looked at afterwards: while it had not ended, its number was its own.
+        return None if has_ended(self._pidfd) else cpu_seconds(self._stat)
 
     async def wait(self) -> ProcessExit:
         """How it ended, once it has; cancelling this leaves the process alone."""
@@ -101,6 +109,8 @@ class SandboxProcess:
         self._ended = True
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
+        if self._stat >= 0:
+            os.close(self._stat)
         if self._explanation is None:
             self._waiting = self._loop.call_later(EXPLAIN_SECONDS, self._resolve)
         else:

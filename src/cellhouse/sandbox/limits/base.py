@@ -10,6 +10,8 @@ from cellhouse.model import LimitName, WallLimits
 PREFIX: Final = "cellhouse-"
 """Begins the name of every group that is made here."""
 
+KILLS: Final = "oom_kill"
+"""The key of that count, in all versions."""
 READ_BYTES: Final = 4096
 
 
@@ -131,17 +133,22 @@ def write(path: Path, text: str) -> None:
 
 def read_number(path: Path, key: str = "") -> int | None:
     """The number in a file, or the one behind a key; None where there is none."""
-    # Not by way of a file object: this is asked before and after every execution.
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        text = os.read(descriptor, READ_BYTES)
-    except OSError:
-        return None
+        return number_in(descriptor, key)
     finally:
         os.close(descriptor)
+
+
+def number_in(descriptor: int, key: str = "") -> int | None:
+    """The same of an open file, which may be read again and again."""
+    try:
+        text = os.pread(descriptor, READ_BYTES, 0)
+    except OSError:
+        return None
     wanted = key.encode()
     for line in text.splitlines():
         word, _, value = line.rpartition(b" ")
@@ -164,24 +171,31 @@ def remove_group(directory: Path) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
 class GroupSeat:
-    """A group of its own below the sandbox's one for memory: the limit is that one's, the count of the dead is its own.
+    """A group of its own below the sandbox's one for memory: the limit is that one's, the count of the dead is its own."""
 
-    `count` names the file of a group that has that count; it is not the same in all versions of cgroups.
-    """
-
-    directory: Path
-    count: str
+    def __init__(self, directory: Path, count: str) -> None:
+        """`count` names the file of a group that has that count; it is not the same in all versions of cgroups."""
+        self._directory, self._count = directory, directory / count
+        self._descriptor = -1
 
     def enter(self, pid: int) -> None:
-        write(self.directory / "cgroup.procs", str(pid))
+        write(self._directory / "cgroup.procs", str(pid))
 
     def kills(self) -> int:
-        return read_number(self.directory / self.count, "oom_kill") or 0
+        """Asked before and after every execution: the file stays open in between."""
+        if self._descriptor < 0:
+            try:
+                self._descriptor = os.open(self._count, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                return 0
+        return number_in(self._descriptor, KILLS) or 0
 
     def leave(self) -> None:
-        remove_group(self.directory)
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+        remove_group(self._directory)
 
 
 def _plain(text: str) -> str:

@@ -5,6 +5,7 @@ from typing import Final
 
 from cellhouse.model import LimitName, WallLimits
 from cellhouse.sandbox.limits.base import (
+    KILLS,
     GroupSeat,
     GroupUnavailable,
     below,
@@ -81,7 +82,8 @@ class GroupV1:
         return GroupSeat(directory, OOM_COUNT)
 
     def kills(self) -> int:
-        return GroupSeat(self._made["memory"], OOM_COUNT).kills() if "memory" in self._made else 0
+        memory = self._made.get("memory")
+        return 0 if memory is None else read_number(memory / OOM_COUNT, KILLS) or 0
 
     def peak(self) -> int | None:
         memory = self._made.get("memory")

@@ -8,6 +8,7 @@ from typing import Final
 
 from cellhouse.model import LimitName, WallLimits
 from cellhouse.sandbox.limits.base import (
+    KILLS,
     GroupSeat,
     GroupUnavailable,
     below,
@@ -87,8 +88,8 @@ class GroupV2:
                     self._hold(controller, limits)
             if "memory" in self._held:
                 write(self._directory / "cgroup.subtree_control", "+memory")
-            self._main = GroupSeat(self._directory / MAIN, OOM_COUNT)
-            self._main.directory.mkdir()
+            self._main = self._directory / MAIN
+            self._main.mkdir()
         except OSError as error:
             remove_group(self._directory)
             raise GroupUnavailable(str(error)) from error
@@ -111,7 +112,7 @@ class GroupV2:
 
     @property
     def entrances(self) -> tuple[Path, ...]:
-        return (self._main.directory / "cgroup.procs",)
+        return (self._main / "cgroup.procs",)
 
     @property
     def directories(self) -> tuple[Path, ...]:
@@ -123,7 +124,7 @@ class GroupV2:
         return GroupSeat(directory, OOM_COUNT)
 
     def kills(self) -> int:
-        return self._main.kills()
+        return read_number(self._main / OOM_COUNT, KILLS) or 0
 
     def peak(self) -> int | None:
         return read_number(self._directory / "memory.peak")
