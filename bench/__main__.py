@@ -46,8 +46,9 @@ request that was sent before it listened, with nothing that came over iopub wait
 Cellhouse's over all processes of the runtime (walls, supervisor, zygote and a session forked ahead included), raw's
 over the kernels; the service and the client are not in it.
 
-Over HTTP: `cellhouse serve` in a process of its own with a token, by httpx, one request an execution; jupyter_server as it
-ships, by REST and a websocket, with the same ipykernel. Many at once: the same code in 50 sessions of 10 runtimes, and by
+Over HTTP: `cellhouse serve` in a process of its own with a token, keepers and walls, one request an execution on a
+connection that stays open, by a client as bare as the raw kernel's (asyncio and httptools), and beside it by Cellhouse's
+own; jupyter_server as it ships, by REST and a websocket, with the same ipykernel. Many at once: the same code in 50 sessions of 10 runtimes, and by
 jupyter_client (ipc) in as many ipykernels, all started fresh."""
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from bench.figures import MIB, Both, mebibytes, seconds, times
 from bench.latency import Deaths, Warm
-from bench.service import JUPYTER, OURS, RAW, Served
+from bench.service import CLIENT, DIRECT, JUPYTER, OURS, RAW, Served
 from bench.starts import AHEAD, FORKED, Idle, Starts
 from bench.throughput import Throughput
 from bench.volume import Side
@@ -25,6 +25,7 @@ DEATH_SECONDS = 0.2
 RAISE_PART = 4
 SERVED_RATIO = 0.75
 SERVED_PART = 12
+HOP_SECONDS = 0.0005
 THROUGHPUT_TIMES = 3
 
 _HOW_STARTED = {FORKED: "forked when asked for", AHEAD: "forked ahead"}
@@ -79,8 +80,20 @@ class Report:
         warm, starts = found.warm, found.starts
         for peer in (RAW, JUPYTER):
             self.served_rows.append(
-                _row(f"warm `1 + 1` over HTTP; the peer: {peer}", Both(warm[OURS], warm[peer]))
+                _row(
+                    f"warm `1 + 1` over HTTP, by a lean client; the peer: {peer}",
+                    Both(warm[OURS], warm[peer]),
+                )
             )
+        self.served_rows.append(
+            _row("… by Cellhouse's own client (httpx); the peer: raw", Both(warm[CLIENT], warm[RAW]))
+        )
+        self.served_rows.append(
+            _row(
+                "… by a lean client; the peer: the same service without keepers",
+                Both(warm[OURS], warm[DIRECT]),
+            )
+        )
         both = Both(starts[OURS], starts[JUPYTER])
         self.served_rows.append(_row(f"session to its first result over HTTP; the peer: {JUPYTER}", both))
         ratio = warm[OURS].median / warm[RAW].median
@@ -88,6 +101,10 @@ class Report:
         self._goal(promise, f"{seconds(warm[OURS].median)} ({times(ratio)} ×)", ratio <= SERVED_RATIO)
         self._part_goal(
             "goal 2: warm `1 + 1` over HTTP", Both(warm[OURS], warm[JUPYTER]), SERVED_PART, peer=JUPYTER
+        )
+        hop = warm[OURS].median - warm[DIRECT].median
+        self._goal(
+            f"what the way to a keeper adds ≤ {seconds(HOP_SECONDS)}", seconds(hop), hop <= HOP_SECONDS
         )
         promise = "goal 4: session to its first result over HTTP"
         self._part_goal(promise, both, START_PART, found.faults, peer=JUPYTER)

@@ -5,12 +5,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+
+from bench.lean import lean_client
+from cellhouse.client import AsyncClient
+from cellhouse.model import ExecuteCodeRequest, ExecuteCodeResult
 
 START_SECONDS = 60.0
 ANSWER_SECONDS = 120.0
@@ -19,6 +23,8 @@ LOOK_SECONDS = 0.05
 REST_SECONDS = 0.5
 _LISTENING = "listening on "
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=256)
+
+Execute = Callable[[str], Awaitable[Any]]
 
 
 class ServedSession:
@@ -38,8 +44,29 @@ class ServedSession:
 class Service:
     """The service, listening; `pid` is its process."""
 
-    def __init__(self, client: httpx.AsyncClient, pid: int) -> None:
-        self.client, self.pid = client, pid
+    def __init__(self, url: str, client: httpx.AsyncClient, pid: int) -> None:
+        self.url, self.client, self.pid = url, client, pid
+
+    @property
+    def authorization(self) -> str:
+        return str(self.client.headers["Authorization"])
+
+    @asynccontextmanager
+    async def lean(self, session: str) -> AsyncIterator[Execute]:
+        """Executes in a session by a client that does as little as one can, on a connection of its own."""
+        async with lean_client(f"{self.url}/v1/", self.authorization) as client:
+            yield lambda code: client.post(f"{session}:executeCode", {"code": code})
+
+    @asynccontextmanager
+    async def own(self, session: str) -> AsyncIterator[Execute]:
+        """Executes in a session by Cellhouse's own client, as its users do."""
+        token = self.authorization.removeprefix("Bearer ")
+        async with AsyncClient(self.url, token=token) as client:
+
+            async def execute(code: str) -> ExecuteCodeResult:
+                return await (await client.execute(ExecuteCodeRequest(code=code, session=session)))
+
+            yield execute
 
     async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         answer = await self.client.post(path, json=body)
@@ -103,7 +130,7 @@ async def service(directory: Path, *options: str) -> AsyncIterator[Service]:
             limits=_LIMITS,
             trust_env=False,
         ) as client:
-            yield Service(client, process.pid)
+            yield Service(url, client, process.pid)
     finally:
         process.send_signal(signal.SIGTERM)
         await asyncio.to_thread(process.wait)

@@ -16,6 +16,8 @@ from cellhouse.environments import find_environment
 from cellhouse.runtime import Settings
 
 OURS, JUPYTER, RAW = "ours", "jupyter_server", "raw"
+CLIENT, DIRECT = "client", "direct"
+"""The same service by Cellhouse's own client; and a service whose runtimes have no keepers, by the lean one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +33,20 @@ async def served(blocks: int, count: int, dice: random.Random, directory: Path) 
     """Warm executions in `blocks` blocks a side, then `count` first results a side; the sides take turns."""
     async with AsyncExitStack() as stack:
         ours = await stack.enter_async_context(service(directory / OURS))
+        direct = await stack.enter_async_context(service(directory / DIRECT, "--in-process"))
         jupyter = await stack.enter_async_context(jupyter_server(directory / "jupyter"))
         raw = await stack.enter_async_context(raw_kernel(find_environment().python, directory / RAW))
         runtime = await ours.runtime(start="zygote")
         await ours.settle(runtime, Settings(directory).preload)
-        session = await ours.session(runtime)
+        session = (await ours.session(runtime)).name
+        other = await direct.runtime(start="zygote")
+        await direct.settle(other, Settings(directory).preload)
+        beside = (await direct.session(other)).name
         kernel = await stack.enter_async_context(jupyter.kernel())
         sides: dict[str, Execute] = {
-            OURS: session.execute,
+            OURS: await stack.enter_async_context(ours.lean(session)),
+            CLIENT: await stack.enter_async_context(ours.own(session)),
+            DIRECT: await stack.enter_async_context(direct.lean(beside)),
             JUPYTER: kernel.execute,
             RAW: raw.execute,
         }

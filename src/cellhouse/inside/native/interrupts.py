@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal
 import asyncio
 import selectors
 import signal as theirs
@@ -12,6 +13,7 @@ from typing import Any
 from .own import _thread, signal
 
 AGAIN_SECONDS = 0.001
+_SIGINT, _handler_of = int(signal.SIGINT), _signal.getsignal
 LOOP_FILES = {
     function.__code__.co_filename
     for function in (
@@ -81,7 +83,9 @@ class Interrupts:
     def begin(self) -> None:
         """A cell is about to run."""
         self.pending = self.asked = False
-        if signal.getsignal(signal.SIGINT) != self.handle:
+        if (
+            _handler_of(_SIGINT) != self.handle
+        ):  # not by the module of that name, which makes enums of numbers
             signal.signal(signal.SIGINT, self.handle)
 
     def enter(self) -> None:
