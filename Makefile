@@ -6,12 +6,13 @@ PY := $(VENV)/bin/python
 WORKERS ?= 2
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+PROFILE_ARGS ?=
 VERSIONS_ARGS ?=
 CHAOS_SEEDS ?= 0-99
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-adapters setup-bench run test test-slow test-cases test-versions test-walls test-chaos test-adapters bench load soak lint format lock clean
+.PHONY: help setup setup-dev setup-adapters setup-bench run test test-slow test-cases test-versions test-walls test-chaos test-adapters bench profile load soak lint format lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +56,9 @@ setup-bench: ## setup-dev, and the server that the service is measured beside
 
 bench: setup-bench ## measurements: ratios against raw ipykernel and jupyter_server, in one interleaved run
 	$(PY) -m bench $(BENCH_ARGS)
+
+profile: setup-dev ## where the time of one execution goes, by stage, from door to door (PROFILE_ARGS="--seconds 60")
+	$(PY) -m bench.profile $(PROFILE_ARGS)
 
 load: setup-bench ## the service under load: 50 sessions, 1,000 subscribers, 50 runtimes at once; nothing may be left
 	$(PY) -m bench.load $(BENCH_ARGS)

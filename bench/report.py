@@ -180,16 +180,16 @@ class Report:
         )
 
     def text(self) -> str:
-        lines = _table(("what", "Cellhouse", "raw ipykernel", "ratio"), self.rows)
+        lines = table(("what", "Cellhouse", "raw ipykernel", "ratio"), self.rows)
         if self.over_rows:
             lines += [
                 "",
-                *_table(("what", "Cellhouse over ipykernel", "raw ipykernel", "ratio"), self.over_rows),
+                *table(("what", "Cellhouse over ipykernel", "raw ipykernel", "ratio"), self.over_rows),
             ]
         if self.served_rows:
-            lines += ["", *_table(("what", "Cellhouse over HTTP", "the peer", "ratio"), self.served_rows)]
+            lines += ["", *table(("what", "Cellhouse over HTTP", "the peer", "ratio"), self.served_rows)]
         goals = [(goal.promise, goal.measured, _verdict(goal.met)) for goal in self.goals]
-        lines += ["", *_table(("goal", "measured", ""), goals)]
+        lines += ["", *table(("goal", "measured", ""), goals)]
         return "\n".join(lines) + "\n"
 
     def _both(self, name: str, both: Both) -> None:
@@ -227,7 +227,7 @@ class Report:
         self.goals.append(Goal(promise, measured, met))
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [
         f"| {' | '.join(head)} |".replace("|  |", "| |"),
         "|---" * len(head) + "|",
