@@ -3,7 +3,8 @@ PYTHON ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 # Tests beside each other; PYTEST_ARGS adds or narrows: make test PYTEST_ARGS="tests/model -x"
-WORKERS ?= 2
+# One more than there are processors: much of the time a test waits for what it has started.
+WORKERS ?= $(shell expr $$(nproc) + 1)
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 PROFILE_ARGS ?=
@@ -27,7 +28,7 @@ run: setup ## setup, then the tour: prints, plots, a table, a progress bar, a fi
 	@$(VENV)/bin/cellhouse run examples/tour.py
 
 test: setup-dev ## the tests, without the slow ones and the shared cases
-	$(PYTEST) -n $(WORKERS) --dist loadfile -m "not slow and not cases" $(PYTEST_ARGS)
+	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not cases" $(PYTEST_ARGS)
 
 test-slow: setup-dev ## the slow tests, one after the other
 	$(PYTEST) -m "slow" $(PYTEST_ARGS)
