@@ -48,7 +48,8 @@ class Outgoing:
         self._begin()
         try:
             for piece in self._raw():
-                yield self._counted(piece)
+                self._hash.update(piece)
+                yield self._told(piece)
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -61,11 +62,12 @@ class Outgoing:
         try:
             if isinstance(self._source, AsyncIterable):
                 async for piece in self._source:
-                    yield self._counted(piece)
+                    await asyncio.to_thread(self._hash.update, piece)
+                    yield self._told(piece)
                 return
             raw = self._raw()
-            while (block := await asyncio.to_thread(next, raw, None)) is not None:
-                yield self._counted(block)
+            while (block := await asyncio.to_thread(self._hashed, raw)) is not None:
+                yield self._told(block)
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -75,9 +77,14 @@ class Outgoing:
     def _begin(self) -> None:
         self.size, self._hash, self.failed = 0, hashlib.sha256(), None
 
-    def _counted(self, piece: bytes) -> bytes:
+    def _hashed(self, pieces: Iterator[bytes]) -> bytes | None:
+        """The next piece, once it is in the digest."""
+        if (piece := next(pieces, None)) is not None:
+            self._hash.update(piece)
+        return piece
+
+    def _told(self, piece: bytes) -> bytes:
         self.size += len(piece)
-        self._hash.update(piece)
         if self._progress is not None:
             self._progress(self.size, self.total)
         return piece

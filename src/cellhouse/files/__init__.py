@@ -1,6 +1,7 @@
 """Files: a hostile directory held and read safely, whole files put in place at once, records that survive a crash."""
 
 from cellhouse.files.atomic import sync_dir, write_atomic
+from cellhouse.files.digests import FileDigest
 from cellhouse.files.errors import (
     DiskFull,
     FileBusy,
@@ -38,6 +39,7 @@ __all__ = [
     "Change",
     "DiskFull",
     "FileBusy",
+    "FileDigest",
     "FileError",
     "FileMark",
     "FileTooLarge",

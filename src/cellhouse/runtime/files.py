@@ -1,7 +1,6 @@
 """Which files an execution made or changed in /content, described and not inlined."""
 
 import asyncio
-import hashlib
 import mimetypes
 import os
 import time
@@ -9,6 +8,7 @@ from datetime import UTC, datetime
 
 from cellhouse.files import (
     Change,
+    FileDigest,
     FileError,
     HostileDir,
     Snapshot,
@@ -78,18 +78,18 @@ class FileWatch:
             fd = self._content.open_read(name)
         except (OSError, FileError):
             return size, None
-        digest, count = hashlib.sha256(), 0
+        digest = FileDigest(fd)
         try:
-            while block := os.read(fd, _BLOCK):
-                digest.update(block)
-                count += len(block)
-                if count > left:  # it grows while it is read
-                    return count, None
+            more = True
+            while more:
+                more = digest.advance(_BLOCK)
+                if digest.size > left:  # it grows while it is read
+                    return digest.size, None
         except OSError:
             return size, None
         finally:
             os.close(fd)
-        return count, digest.hexdigest()
+        return digest.size, digest.sha256
 
 
 def _time_of(mtime_ns: int) -> str | None:
