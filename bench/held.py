@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from bench.memory import descendants, proportional
+from bench.memory import proportional
+from cellhouse.sandbox.resident import descendants
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,26 +16,6 @@ def peak() -> int:
     return _status("VmHWM")
 
 
-def descendants(pid: int) -> set[int]:
-    """All processes below this one, and the one itself not."""
-    children: dict[int, set[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                stat = (entry / "stat").read_text()
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # it has ended meanwhile
-            parent = int(stat.rpartition(")")[2].split()[1])
-            children.setdefault(parent, set()).add(int(entry.name))
-    found: set[int] = set()
-    left = [pid]
-    while left:
-        new = children.get(left.pop(), set()) - found
-        found |= new
-        left += new
-    return found
-
-
 def proportional(pid: int) -> int:
     """Bytes of this process with its share of the pages that others hold as well (PSS)."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():

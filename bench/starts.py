@@ -15,6 +15,7 @@ from bench.raw import raw_kernel
 from bench.workloads import AGE, IMPORTS
 from cellhouse.environments import find_environment
 from cellhouse.model import Outcome
+from cellhouse.sandbox.resident import descendants
 
 FORKED, AHEAD = "forked", "ahead"
 SPARES = {FORKED: 0, AHEAD: 1}
@@ -109,14 +110,14 @@ async def idle(sessions: int, kernels: int, dice: random.Random, directory: Path
 
 async def _idle_sessions(count: int, directory: Path) -> int:
     """Everything that the runtime runs is counted: walls, supervisor, zygote, what is forked ahead."""
-    others = memory.descendants(os.getpid())
+    others = descendants(os.getpid()).keys()
     async with cellhouse(directory / "state") as house:
         for _ in range(count):
             result = await house.new_session(IMPORTS)
             if result.outcome is not Outcome.OK:
                 raise RuntimeError(f"the imports failed: {result.execution_error}")
         await asyncio.sleep(REST_SECONDS)
-        processes = memory.descendants(os.getpid()) - others
+        processes = descendants(os.getpid()).keys() - others
         if len(processes) < count:
             raise RuntimeError(f"{len(processes)} processes of {count} sessions were found")
         return sum(memory.proportional(pid) for pid in processes)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cellhouse.cli.limits import BadLimit, in_units, option_of, read_limits
+from cellhouse.cli.limits import BadLimit, option_of, read_limits
 from cellhouse.model import FailedPrecondition, InvalidArgument, RuntimeLimits
 from tests.cli.support import Cli
 
@@ -17,6 +17,8 @@ MIB = 1 << 20
         ("memory", "512M", "memory", 512 * MIB),
         ("memory", "512m", "memory", 512 * MIB),
         ("memory", "512MiB", "memory", 512 * MIB),
+        ("memory", "512MB", "memory", 512 * MIB),
+        ("memory", "512mb", "memory", 512 * MIB),
         ("memory", " 1.5G ", "memory", 1536 * MIB),
         ("memory", "9007199254740993", "memory", 2**53 + 1),
         ("memory", str(64 * MIB), "memory", 64 * MIB),
@@ -41,7 +43,7 @@ def test_what_people_write_is_read(name: str, text: str, field: str, value: floa
         ("memory", "nan", "--memory nan: takes a number of bytes"),
         ("memory", "inf", "--memory inf: takes a number of bytes"),
         ("memory", "512Q", "--memory 512Q: takes a number of bytes, such as 512M or 1.5G; K, M, G and T"),
-        ("memory", "512MB", "--memory 512MB: takes a number of bytes"),
+        ("memory", "512BM", "--memory 512BM: takes a number of bytes"),
         ("memory", "", "--memory '': takes a number of bytes"),
         ("memory", "M", "--memory M: takes a number of bytes"),
         ("memory", "1K", "--memory 1K: takes a whole number of bytes, at least 64M"),
@@ -75,11 +77,6 @@ def test_an_error_of_the_call_is_told_with_its_option() -> None:
     refused = FailedPrecondition("no", reason="LIMIT_UNAVAILABLE", metadata={"limit": "openFiles"})
     assert option_of(refused) == "--open-files"
     assert option_of(InvalidArgument.of_field("code", "no")) == ""
-
-
-@pytest.mark.parametrize(("size", "text"), [(1, "1"), (1024, "1K"), (1536 * MIB, "1536M"), (1 << 40, "1T")])
-def test_sizes_are_told_as_they_may_be_written(size: int, text: str) -> None:
-    assert in_units(size) == text
 
 
 def test_they_are_in_force(cli: Cli) -> None:

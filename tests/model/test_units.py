@@ -2,7 +2,7 @@
 
 import pytest
 
-from cellhouse.model.units import parse_duration, parse_size
+from cellhouse.model.units import in_units, parse_duration, parse_size
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,7 @@ from cellhouse.model.units import parse_duration, parse_size
         ("1.5G", 3 << 29),
         ("2GiB", 2 << 30),
         ("64kB", 64 << 10),
+        ("512MB", 512 << 20),
         ("100b", 100),
         (" 1T ", 1 << 40),
         ("9007199254740993", 9_007_199_254_740_993),
@@ -44,3 +45,10 @@ def test_spans(text: str, seconds: float) -> None:
 def test_what_is_no_span_names_the_rule(text: str) -> None:
     with pytest.raises(ValueError, match="12h"):
         parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(1, "1"), (1024, "1K"), (1536 * (1 << 20), "1536M"), (1 << 40, "1T")]
+)
+def test_sizes_are_told_as_they_may_be_written(size: int, text: str) -> None:
+    assert in_units(size) == text

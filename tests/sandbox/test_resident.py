@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from cellhouse.sandbox.resident import resident_below
+from cellhouse.sandbox.resident import descendants, resident_below
 
 MIB = 2**20
 CHILD = "held = bytearray(b'x' * (64 * 2**20)); print('up', flush=True); input()"
@@ -21,6 +21,11 @@ def test_all_generations_below_a_process_count_and_it_itself_does_not() -> None:
         assert 64 * MIB < below < 500 * MIB
         assert below < resident_below(parent.pid, [parent.pid]) < below + 64 * MIB
         assert resident_below(os.getpid()) > below + MIB  # the parent, too
+        found = descendants(parent.pid)
+        assert len(found) == 1
+        assert sum(found.values()) > 64 * MIB
+        assert {parent.pid, *found} <= descendants(os.getpid()).keys()
+        assert os.getpid() not in descendants(os.getpid())
         parent.communicate(b"\n")
     assert resident_below(parent.pid) == 0
 

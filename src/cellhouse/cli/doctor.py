@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cellhouse.cli.config import ConfigFile, Set, load_or_exit
-from cellhouse.cli.limits import SIZES, in_units
+from cellhouse.cli.limits import SIZES
 from cellhouse.cli.show import size_text, tame
 from cellhouse.cli.signals import Signals
 from cellhouse.doctor import (
@@ -26,6 +26,7 @@ from cellhouse.doctor import (
     ProbeOutcome,
     examine,
 )
+from cellhouse.model.units import in_units
 
 OK, PROBLEMS, OTHER = 0, 1, 3
 MOST_SECONDS = 600.0

@@ -7,6 +7,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from cellhouse.model import CellhouseError, InvalidArgument, RuntimeLimits
+from cellhouse.model.units import in_units, parse_size
 
 OPTIONS: Final = {
     "memory": "--memory",
@@ -18,10 +19,7 @@ OPTIONS: Final = {
 }
 """The option of each limit, by the limit's name on the wire."""
 SIZES: Final = frozenset(("memory", "content", "fileSize"))
-_UNITS: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_SIZE: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,9})?)([KMGT]?)(?:iB)?", re.IGNORECASE)
 _BYTES: Final = re.compile(r"[0-9]{6,20}")
-SIZE_RULE: Final = "takes a number of bytes, such as 512M or 1.5G; K, M, G and T are powers of 1024"
 
 
 class BadLimit(ValueError):
@@ -49,12 +47,10 @@ def option_of(error: CellhouseError) -> str:
 
 
 def _size(name: str, text: str) -> int:
-    match = _SIZE.fullmatch(text)
-    if match is None:
-        raise BadLimit(f"{OPTIONS[name]} {_shown(text)}: {SIZE_RULE}")
-    size = float(match[1]) * _UNITS[match[2].upper()]
-    # Whole numbers past the 53 bits of a float stay what they are.
-    return int(size) if "." in match[1] else int(match[1]) * _UNITS[match[2].upper()]
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise BadLimit(f"{OPTIONS[name]} {_shown(text)}: {error}") from None
 
 
 def _number(name: str, text: str) -> int | float:
@@ -70,12 +66,6 @@ def _bad(said: Mapping[str, str], error: ValidationError) -> BadLimit:
     name = told.metadata.get("field", "")
     rule = _BYTES.sub(lambda found: in_units(int(found[0])), told.message.removeprefix(f"limits: {name}: "))
     return BadLimit(f"{OPTIONS[name]} {_shown(said[name])}: {rule}" if name in said else told.message)
-
-
-def in_units(size: int) -> str:
-    """A number of bytes as it may be written for an option."""
-    unit = next((unit for unit, factor in reversed(_UNITS.items()) if size % factor == 0), "")
-    return f"{size // _UNITS[unit]}{unit}"
 
 
 def _shown(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What all processes below some use of memory, read from /proc in one go."""
+"""The processes below some, and what they use of memory, read from /proc in one go."""
 
 import os
 from collections import defaultdict
@@ -13,6 +13,11 @@ def resident_below(root: int, others: Iterable[int] = ()) -> int:
 
     Blocks for as long as it takes to look at every process of this machine: for a thread.
     """
+    return sum(descendants(root, others).values())
+
+
+def descendants(root: int, others: Iterable[int] = ()) -> dict[int, int]:
+    """All processes below one, and the others with those below them, each with its resident bytes; the one itself not."""
     children: dict[int, list[int]] = defaultdict(list)
     resident: dict[int, int] = {}
     for name in os.listdir("/proc"):
@@ -21,12 +26,12 @@ def resident_below(root: int, others: Iterable[int] = ()) -> int:
             children[parent].append(int(name))
             resident[int(name)] = pages * _PAGE
     waiting = [*children[root], *(pid for pid in others if pid in resident)]
-    seen: set[int] = set()
+    found: dict[int, int] = {}
     while waiting:
-        if (pid := waiting.pop()) not in seen:
-            seen.add(pid)
+        if (pid := waiting.pop()) not in found:
+            found[pid] = resident[pid]
             waiting += children[pid]
-    return sum(resident[pid] for pid in seen)
+    return found
 
 
 def _read(pid: str) -> tuple[int, int] | None:
