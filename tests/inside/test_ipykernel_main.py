@@ -200,3 +200,29 @@ async def test_an_exception_with_megabytes_of_words_ends_nothing(run: Cells) -> 
     assert result.truncation.value is not None
     assert result.truncation.value.total_chars == 9_000_000
     assert (await run("kept")).result == "1"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class Bad:\n    def __repr__(self): raise ValueError('no')\nBad()",
+        "get_ipython().display_pub.publish({'application/json': object()})",
+    ],
+    ids=["a repr that raises", "what has no JSON form"],
+)
+async def test_a_message_that_is_never_sent_is_no_loss(run: Cells, code: str) -> None:
+    result = await run(code)
+    assert result.outcome == "ERROR"
+    after = await run("print('next'); 1")
+    assert (after.stdout, after.result) == ("next\n", "1")
+    reasons = [each.reason for got in (result, after) for each in got.notices or ()]
+    assert "OUTPUT_LOST" not in reasons
+
+
+async def test_a_message_that_is_dropped_on_its_way_is_one(run: Cells) -> None:
+    drop = "import ipykernel.iostream as s\nsend = s.IOPubThread._really_send\n"
+    drop += "def once(self, *a, **k): s.IOPubThread._really_send = send\n"
+    drop += "s.IOPubThread._really_send = once\nfrom IPython.display import HTML, display\ndisplay(HTML('gone'))\nprint('on')"
+    result = await run(drop)
+    after = await run("1")
+    assert "OUTPUT_LOST" in [each.reason for got in (result, after) for each in got.notices or ()]

@@ -9,8 +9,6 @@ from itertools import groupby
 from tests.kernels.cell import Cell
 from tests.kernels.recording import Item, Recording
 
-LOST: Item = ("remark", "OUTPUT_LOST")
-"""The reference kernel numbers a message, and drops it where a repr fails: no other need lose it."""
 APART = ("execute_input", "input")
 """They come on channels of their own, or say nothing of the code: nobody counts on where they stand among the rest."""
 SHOWN_LINES = 40
@@ -49,7 +47,7 @@ def _lines(recordings: Sequence[Recording], *, loose: bool, terminal: bool) -> I
     for number, recording in enumerate(recordings):
         yield f"# part {number}"
         apart = [item for item in recording.items if item[0] in APART]
-        told = list(_joined(item for item in recording.items if item[0] not in APART and item != LOST))
+        told = list(_joined(item for item in recording.items if item[0] not in APART))
         for item in [*sorted(apart), *(_without_order(told) if loose else told)]:
             yield from _lines_of(_without_returns(item) if terminal else item)
 

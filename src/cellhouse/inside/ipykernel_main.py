@@ -60,6 +60,7 @@ def main() -> None:
     app.initialize(sys.argv[1:])
     _pack_lone_surrogates(getattr(app, "session", None))
     _pack_long_text_quickly(getattr(app, "session", None))
+    _number_what_is_sent(getattr(app, "session", None))
     app.start()
 
 
@@ -231,6 +232,31 @@ def _pack_lone_surrogates(session: Any) -> None:
         return packed
 
     session.pack = pack_any
+
+
+class _Unnumbered(str):
+    """Stands for the number of a message that isn't packed yet."""
+
+    __slots__ = ()
+
+
+def _number_what_is_sent(session: Any) -> None:
+    """A message is numbered when it is made. One that is never sent then, for its repr raised or its content can't be packed,
+    would look like one that was lost on the way. So a header gets its number when it is packed, which is after the content."""
+    pack = getattr(session, "pack", None)
+    make = getattr(import_module("jupyter_client.session"), "msg_header", None)
+    if pack is None or make is None or not hasattr(session, "msg_header") or not hasattr(type(session), "msg_id"):
+        return
+
+    def msg_header(msg_type: str) -> Any:
+        return make(_Unnumbered(), msg_type, session.username, session.session)
+
+    def pack_numbered(content: Any) -> Any:
+        if type(content) is dict and type(content.get("msg_id")) is _Unnumbered:
+            content["msg_id"] = session.msg_id
+        return pack(content)
+
+    session.msg_header, session.pack = msg_header, pack_numbered
 
 
 _CONTROLS = {chr(code): f"\\u{code:04x}" for code in range(32)}
