@@ -255,6 +255,10 @@ async def test_show_and_logs_read_a_state_directory_where_no_service_is_named(
     for name in ("here/main", "here/main/one"):
         ended = await run("logs", "--url", "", "--state-dir", str(tmp_path / "state"), name)
         assert (ended.status, ended.out) == (0, "a\n")
+    ended = await run("show", "--url", "", "--state-dir", str(tmp_path / "state"), "here/main/none")
+    assert (ended.status, ended.out) == (2, "")
+    for said in ("here/sessions/main/executions/none", str(tmp_path / "state"), "--state-dir", "--url"):
+        assert said in ended.err
     ended = await run("show", "--url", "", "--state-dir", str(tmp_path / "none"), "here/main/one")
     assert (ended.status, ended.out) == (2, "")
     assert not (tmp_path / "none").exists()

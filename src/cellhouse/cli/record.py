@@ -9,7 +9,7 @@ import typer
 from cellhouse.cli.service import OK, Json, Url, exit_with, print_json, print_table, read_name, with_service
 from cellhouse.cli.show import size_text, tame
 from cellhouse.house import House
-from cellhouse.model import ExecuteCodeResult, ExecutionName, InvalidArgument
+from cellhouse.model import ExecuteCodeResult, ExecutionName, InvalidArgument, NotFound
 from cellhouse.runtime.state import state_root
 
 if TYPE_CHECKING:
@@ -51,7 +51,15 @@ def show(
     async def local() -> int:
         execution = read_name(name, ExecutionName)
         async with House(recorded_in(state_dir, execution.runtime)) as house:
-            return _shown(await house.get_execution(str(execution)), json)
+            try:
+                result = await house.get_execution(str(execution))
+            except NotFound as error:
+                raise NotFound(
+                    f"{error.message} in {house.state_dir}; name the directory that `cellhouse run` told with --state-dir, or a "
+                    "service with --url",
+                    reason=error.reason,
+                ) from None
+            return _shown(result, json)
 
     exit_with("show", local)
 

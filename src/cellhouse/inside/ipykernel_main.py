@@ -245,7 +245,12 @@ def _number_what_is_sent(session: Any) -> None:
     would look like one that was lost on the way. So a header gets its number when it is packed, which is after the content."""
     pack = getattr(session, "pack", None)
     make = getattr(import_module("jupyter_client.session"), "msg_header", None)
-    if pack is None or make is None or not hasattr(session, "msg_header") or not hasattr(type(session), "msg_id"):
+    if (
+        pack is None
+        or make is None
+        or not hasattr(session, "msg_header")
+        or not hasattr(type(session), "msg_id")
+    ):
         return
 
     def msg_header(msg_type: str) -> Any:
