@@ -1,6 +1,7 @@
 """The zygote by itself, driven over its socket: what its forks have in common, and what they must not."""
 
 import ast
+import contextlib
 import json
 import os
 import select
@@ -120,6 +121,15 @@ def subreaper() -> Iterator[None]:
     libc.prctl(36, 0, 0, 0, 0)
 
 
+def children() -> set[int]:
+    """Of this process: what a fixture of all tests has started is among them."""
+    found: set[int] = set()
+    for thread in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it has ended meanwhile
+            found.update(map(int, (thread / "children").read_text().split()))
+    return found
+
+
 @pytest.fixture
 def make(tmp_path: Path, subreaper: None) -> Iterator[Any]:
     made: list[Zygote] = []
@@ -128,15 +138,14 @@ def make(tmp_path: Path, subreaper: None) -> Iterator[Any]:
         made.append(Zygote(tmp_path / f"inside{len(made)}", python, *modules, env=env))
         return made[-1]
 
+    before = children()
     yield start
     for zygote in made:
         zygote.close()
     # Sessions have ended with their sockets: they are this process's to wait for.
-    while True:
-        try:
-            os.waitpid(-1, 0)
-        except ChildProcessError:
-            break
+    while left := children() - before:
+        for pid in left:
+            os.waitpid(pid, 0)
 
 
 def test_it_is_written_for_python_3_9() -> None:
