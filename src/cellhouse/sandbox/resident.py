@@ -26,12 +26,12 @@ def descendants(root: int, others: Iterable[int] = ()) -> dict[int, int]:
             children[parent].append(int(name))
             resident[int(name)] = pages * _PAGE
     waiting = [*children[root], *(pid for pid in others if pid in resident)]
-    found: dict[int, int] = {}
+    below: dict[int, int] = {}
     while waiting:
-        if (pid := waiting.pop()) not in found:
-            found[pid] = resident[pid]
+        if (pid := waiting.pop()) not in below:
+            below[pid] = resident[pid]
             waiting += children[pid]
-    return found
+    return below
 
 
 def _read(pid: str) -> tuple[int, int] | None:
