@@ -16,12 +16,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import memory
 from bench.figures import Figures, seconds
 from bench.latency import WARM_CODE
 from bench.report import table
 from bench.served import Execute, service
 from bench.versions import load, machine, versions
+from cellhouse.sandbox.resident import descendants
 
 WARM_UP = 200
 BLOCKS, BLOCK = 10, 100
@@ -139,10 +139,10 @@ async def profile(duration: float, directory: Path) -> tuple[list[Process], Figu
 
 def _processes(pid: int) -> dict[str, int]:
     """The three, by what they are called here. Of all below the keeper the kernel has worked most by now."""
-    keepers = [each for each in memory.descendants(pid) if _name(each) == KEEPER]
+    keepers = [each for each in descendants(pid) if _name(each) == KEEPER]
     if len(keepers) != 1:
         raise RuntimeError(f"{len(keepers)} keepers of one runtime were found")
-    kernel = max(memory.descendants(keepers[0]), key=_cpu_seconds)
+    kernel = max(descendants(keepers[0]), key=_cpu_seconds)
     return {"service": pid, "keeper": keepers[0], "kernel": kernel}
 
 
