@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import stat
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from types import TracebackType
@@ -50,6 +51,7 @@ from cellhouse.runtime.refusals import house_closed, house_drains, too_many_exec
 from cellhouse.runtime.runtimes import Runtimes
 from cellhouse.runtime.session_log import evict_session_logs, page_of_session_log, read_session_log
 from cellhouse.runtime.state import own_state_dir
+from cellhouse.sandbox import Privileged
 
 _logger = logger()
 
@@ -74,14 +76,18 @@ class House(Contents):
         settings: Settings | None = None,
         clock: Clock | None = None,
         artifacts: ArtifactStore | None = None,
+        privileged: Privileged | None = None,
     ) -> None:
-        """`artifacts` is a store of the caller's, who closes it; unasked, one in the state directory."""
+        """`artifacts` is a store of the caller's, who closes it; unasked, one in the state directory. `privileged` does for
+        the one runtime of this house what this process can't, or is not to.
+        """
         self._clock = clock or SystemClock()
         self._settings = settings or Settings(
             state_dir=Path(state_dir) if state_dir is not None else own_state_dir(self._clock)
         )
         self._given_artifacts = artifacts
         self._artifacts: BoundStore
+        self._privileged = privileged
         self._journal: Journal
         self._store: RuntimeStore
         self._runtimes: Runtimes
@@ -100,7 +106,8 @@ class House(Contents):
     async def __aenter__(self) -> Self:
         state = self._settings.state_dir
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.chmod(state, 0o700)
+        if not _is_lent(state):
+            os.chmod(state, 0o700)
         self._journal = await Journal.open(
             state / "journal",
             clock=self._clock,
@@ -113,7 +120,9 @@ class House(Contents):
             self._store = RuntimeStore(state / "runtimes", self._clock)
             await asyncio.to_thread(self._store.reap)
             self._artifacts = self._open_artifacts()
-            self._runtimes = Runtimes(self._settings, self._clock, self._journal, self._store)
+            self._runtimes = Runtimes(
+                self._settings, self._clock, self._journal, self._store, self._privileged
+            )
         except BaseException:
             await self._journal.close()
             raise
@@ -457,3 +466,9 @@ class House(Contents):
                 _logger.exception("eviction failed; it is tried again later")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), EVICT_SECONDS)
+
+
+def _is_lent(state: Path) -> bool:
+    """Whether root has handed it to this user's group, and to nobody else: what root has put there stays root's."""
+    found = state.stat()
+    return found.st_uid == 0 != os.geteuid() and found.st_mode & (stat.S_ISVTX | stat.S_IRWXO) == stat.S_ISVTX

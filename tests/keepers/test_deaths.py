@@ -17,6 +17,7 @@ from cellhouse.keepers import KeptHouse, Template
 from cellhouse.keepers.frames import Kind, encode
 from cellhouse.keepers.keeper import Keeper
 from cellhouse.keepers.place import Place, holder
+from cellhouse.keepers.rights import Rights
 from cellhouse.model import (
     CallReason,
     EndReason,
@@ -278,5 +279,5 @@ async def test_a_keeper_that_nobody_asked_for_a_runtime_ends_by_itself(
     listener.listen()
     monkeypatch.setattr("cellhouse.keepers.keeper.ALONE_SECONDS", 0.01)
     with listener:
-        await within(Keeper(place, listener).run())
+        await within(Keeper(place, listener, place.settings(), Rights()).run())
     assert place.is_over

@@ -223,7 +223,8 @@ async def test_draining_lets_what_runs_end_and_takes_nothing_new(kept: KeptHouse
 
 async def test_only_this_user_gets_at_a_keeper(kept: KeptHouse) -> None:
     directory = kept.state_dir / "keepers" / "here"
-    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert stat.S_IMODE(directory.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(directory.stat().st_mode) == (0o1770 if os.geteuid() == 0 else 0o700)
     assert stat.S_IMODE((directory / "keeper.sock").stat().st_mode) == 0o600
     assert os.getpgid(keeper_pid(kept)) == keeper_pid(kept) != os.getpgid(0)
 

@@ -173,6 +173,7 @@ LATEST_OUTPUT: Final = Method(
 DELETE_FILE: Final = _plain("deleteFile", lambda house, a: house.delete_file(a["name"], a["path"]))
 UNFINISHED: Final = _plain("unfinished", _unfinished)
 KERNELS: Final = Method("kernels", _kernels, list, lambda found: (int(found[0]), int(found[1])))
+EVICT: Final = _plain("evict", lambda house, a: house.evict())
 DRAIN: Final = _plain(
     "drain", lambda house, a: house.drain(seconds=a["seconds"], grace=a["grace"]), breakable=True
 )
@@ -184,6 +185,7 @@ METHODS: Final[dict[str, Method[Any]]] = {
         PAGE_SESSIONS, INTERRUPT, RESTART, DELETE_SESSION, SESSION_LOG, EXECUTE, KNOWN, GET_EXECUTION,
         GET_CODE, RESULT, CANCEL,
         PROVIDE_INPUT, LIST_EXECUTIONS, READ_TEXT, LATEST_OUTPUT, DELETE_FILE, UNFINISHED, KERNELS, DRAIN,
+        EVICT,
     )
 }  # fmt: skip
 

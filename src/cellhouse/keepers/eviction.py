@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from cellhouse.house import House
+from cellhouse.keepers.calls import EVICT
+from cellhouse.keepers.graves import ReadByAnother
 from cellhouse.keepers.place import Place, places
 from cellhouse.keepers.router import Router
 from cellhouse.model import CellhouseError, Clock
@@ -75,6 +77,16 @@ class Eviction:
 
     async def _sweep(self, place: Place, most: int) -> None:
         """Open its house with these limits: what exceeds them goes at once."""
+        if place.user() is not None:
+            async with self._router.graves.reserved(place.runtime):
+                if place.is_over and place.runtime not in self._router.living:
+                    grave = ReadByAnother(await self._router.read(place, evict=most))
+                    try:
+                        await grave.ask(EVICT, {})
+                    finally:
+                        await grave.close()
+                        place.forget_socket()
+            return
         limits = replace(self._settings.retention, bytes=most)
         house = House(
             settings=replace(self._settings, state_dir=place.directory, retention=limits), clock=self._clock

@@ -3,19 +3,18 @@
 import asyncio
 import contextlib
 import json
-import os
 import socket
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from typing import Final
 
-from cellhouse.model import Unavailable
+from cellhouse.keepers.rights import Errand
+from cellhouse.model import Unavailable, error_from_wire
 from cellhouse.model.enums import CallReason
 
 ANSWER_SECONDS: Final = 60.0
-_ANSWER_BYTES: Final = 4_096
+_ANSWER_BYTES: Final = 65_536
 
 
 class Template:
@@ -60,15 +59,15 @@ class Template:
         self._control, self._ready = ours, False
         return ours
 
-    async def fork(self, directory: Path, listener: socket.socket) -> int:
-        """A keeper for this directory, which listens there; its pid. UNAVAILABLE where there can't be one now."""
-        return await asyncio.to_thread(self._fork_or_again, directory, listener)
+    async def fork(self, errand: Errand, listener: socket.socket) -> int:
+        """A keeper, which listens there; its pid. UNAVAILABLE where there can't be one now, and what it can't have."""
+        return await asyncio.to_thread(self._fork_or_again, errand, listener)
 
-    def _fork_or_again(self, directory: Path, listener: socket.socket) -> int:
+    def _fork_or_again(self, errand: Errand, listener: socket.socket) -> int:
         with self._lock:
             for again in (True, False):
                 try:
-                    return self._fork(self._start(), directory, listener)
+                    return self._fork(self._start(), errand, listener)
                 except OSError as error:
                     self._end()
                     if not again:
@@ -78,14 +77,15 @@ class Template:
                         ) from error
         raise AssertionError("unreachable")
 
-    def _fork(self, control: socket.socket, directory: Path, listener: socket.socket) -> int:
+    def _fork(self, control: socket.socket, errand: Errand, listener: socket.socket) -> int:
         self._await_ready(control)
-        request = json.dumps({"directory": os.fspath(directory)}).encode()
-        socket.send_fds(control, [request], [listener.fileno()])
+        socket.send_fds(control, [errand.to_wire()], [listener.fileno()])
         answer = self._answer(control)
+        if isinstance(error := answer.get("error"), dict):
+            raise error_from_wire(error)
         pid = answer.get("pid")
         if not isinstance(pid, int):
-            raise OSError(f"the template says: {answer.get('error', answer)}")
+            raise OSError(f"the template says: {answer.get('failed', answer)}")
         return pid
 
     def _await_ready(self, control: socket.socket) -> None:

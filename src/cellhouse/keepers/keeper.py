@@ -8,9 +8,10 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from logging.handlers import RotatingFileHandler
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import pydantic_core
@@ -21,8 +22,10 @@ from cellhouse.keepers.calls import CLOSE, METHODS, Accepted, encode_page
 from cellhouse.keepers.frames import OLDEST, PROTOCOL
 from cellhouse.keepers.link import Asked, Link
 from cellhouse.keepers.pieces import WINDOW
-from cellhouse.keepers.place import Place, holder
+from cellhouse.keepers.place import BACKLOG, Peer, Place
+from cellhouse.keepers.rights import Errand, Rights, failure, take_up
 from cellhouse.model import CallReason, Unavailable
+from cellhouse.runtime import Settings
 from cellhouse.runtime.logs import NAME as LOGGER, logger
 from cellhouse.runtime.loops import run
 
@@ -33,6 +36,7 @@ M_ARENA_MAX: Final = -8
 NAME: Final = b"cellhouse-keep"
 LOG_BYTES: Final = 1 << 20
 """Of a keeper's log; there is one before it, of the same size."""
+ALL_BYTES: Final = 1 << 62
 AHEAD_CHARS: Final = 16_384
 AHEAD_OUTPUTS: Final = 20
 GREETING_SECONDS: Final = 10.0
@@ -42,13 +46,24 @@ ALONE_SECONDS: Final = 30.0
 
 
 class Keeper:
-    """Serves one house to whoever owns the service's state directory. Ends when its runtime has."""
+    """Serves one house to whoever owns the service's state directory. Ends when its runtime has.
 
-    def __init__(self, place: Place, listener: socket.socket) -> None:
-        self._place, self._listener = place, listener
+    One that only reads what a dead one left ends with the connection of whoever reads it.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        listener: socket.socket,
+        settings: Settings,
+        rights: Rights,
+        *,
+        reading: bool = False,
+    ) -> None:
+        self._place, self._listener, self._rights, self._reading = place, listener, rights, reading
         self._links: set[Link] = set()
         self._stop = asyncio.Event()
-        self._house = House(settings=place.settings())
+        self._house = House(settings=settings, privileged=rights.remote)
         self._created = self._closing = False
 
     async def run(self) -> None:
@@ -65,15 +80,19 @@ class Keeper:
                 self._place.forget_socket()
                 await self._settled()
         # Whoever is connected reads on in the journal, which is free now.
-        self._place.mark_over()
+        if (remote := self._rights.remote) is not None:
+            remote.say_over()
+            remote.close()
+        elif not self._rights.is_own:
+            self._place.mark_over()
         for link in list(self._links):
             link.close()
 
     async def _until_over(self) -> None:
-        alone = asyncio.ensure_future(self._alone())
-        emptied = asyncio.ensure_future(self._house.emptied())
-        stop = asyncio.ensure_future(self._stop.wait())
-        waiting = [alone, emptied, stop]
+        ends = [self._stop.wait(), self._alone()]
+        if not self._reading:
+            ends.append(self._house.emptied())
+        waiting = [asyncio.ensure_future(each) for each in ends]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -82,9 +101,9 @@ class Keeper:
             await asyncio.wait(waiting)
 
     async def _alone(self) -> None:
-        """Until it is clear that nobody will ask for a runtime here; for ever where somebody did."""
+        """Until it is clear that nobody will ask for anything here; for ever where somebody did."""
         await asyncio.sleep(ALONE_SECONDS)
-        if self._created:
+        if self._created or (self._reading and any(link.greeted for link in self._links)):
             await asyncio.get_running_loop().create_future()
 
     async def _settled(self) -> None:
@@ -101,10 +120,15 @@ class Keeper:
     # Connections
 
     def _link(self) -> Link:
-        link = Link(answer=self._answer, on_hello=self._hello, on_lost=self._links.discard)
+        link = Link(answer=self._answer, on_hello=self._hello, on_lost=self._lost)
         self._links.add(link)
         asyncio.get_running_loop().call_later(GREETING_SECONDS, self._check_greeted, link)
         return link
+
+    def _lost(self, link: Link) -> None:
+        self._links.discard(link)
+        if self._reading and link.greeted:
+            self._stop.set()
 
     @staticmethod
     def _check_greeted(link: Link) -> None:
@@ -113,7 +137,7 @@ class Keeper:
 
     def _hello(self, link: Link, told: dict[str, Any]) -> None:
         peer = link.peer()
-        if not peer.is_ours or holder(self._place.root) != peer.pid:
+        if not self._is_the_service(peer):
             _logger.error("refused who does not own the state directory", pid=peer.pid, uid=peer.uid)
             link.abort()
             return
@@ -133,6 +157,13 @@ class Keeper:
         )
         if not link.greeted:
             link.close()
+
+    def _is_the_service(self, peer: Peer) -> bool:
+        if self._rights.held is not None:
+            return peer.uid == 0  # it is for nobody else that anything is read here
+        remote = self._rights.remote
+        owner = self._place.service() if remote is None else remote.service()
+        return peer.is_ours and owner == peer.pid
 
     # Calls
 
@@ -209,24 +240,39 @@ class Keeper:
         return {"path": path}
 
 
-def keep(directory: Path, listener: socket.socket) -> NoReturn:
-    """The whole life of a keeper, in a process that was forked for it. Its log is beside its house."""
+def keep(errand: Errand, listener: socket.socket, tell: Callable[[dict[str, Any]], None]) -> NoReturn:
+    """The whole life of a keeper, in a process that was forked for it. Its log is beside its house.
+
+    `tell` is called once: with nothing as soon as it listens, or with why it can't.
+    """
     status = 1
     try:
-        place = Place(directory.parent.parent, directory.name)
-        _begin(place)
-        run(Keeper(place, listener).run())
+        place = Place(errand.directory.parent.parent, errand.directory.name)
+        try:
+            _begin()
+            listener.listen(BACKLOG)  # while it is root: who else listens there some day is seen not to be
+            settings = place.settings()
+            if errand.reading:  # what is over is evicted together, and not for being read
+                most = ALL_BYTES if errand.evict is None else errand.evict
+                settings = replace(settings, retention=replace(settings.retention, bytes=most))
+            rights = take_up(place, settings, errand)
+            _open_log(place)
+        except BaseException as error:
+            tell(failure(error))
+            raise
+        tell({})
+        run(Keeper(place, listener, settings, rights, reading=errand.reading).run())
         status = 0
     except BaseException:
         with contextlib.suppress(Exception):
-            _logger.exception("a keeper failed", directory=str(directory))
+            _logger.exception("a keeper failed", directory=str(errand.directory))
     finally:
         with contextlib.suppress(OSError):
             sys.stderr.flush()
         os._exit(status)
 
 
-def _begin(place: Place) -> None:
+def _begin() -> None:
     """A session of its own, nothing of the service's terminal, and a name to be found by."""
     os.setsid()
     libc = ctypes.CDLL(None)
@@ -234,10 +280,14 @@ def _begin(place: Place) -> None:
     libc.mallopt(M_ARENA_MAX, 1)  # else each thread takes memory of its own, and keeps it
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDWR)
-    log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-    for source, number in ((null, 0), (null, 1), (log, 2)):
-        os.dup2(source, number)
+    for number in (0, 1):
+        os.dup2(null, number)
     os.close(null)
+
+
+def _open_log(place: Place) -> None:
+    log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    os.dup2(log, 2)
     os.close(log)
     handler = RotatingFileHandler(place.log, maxBytes=LOG_BYTES, backupCount=1)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

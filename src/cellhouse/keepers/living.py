@@ -11,10 +11,11 @@ from cellhouse import __version__
 from cellhouse.keepers.frames import OLDEST, PROTOCOL
 from cellhouse.keepers.link import Link
 from cellhouse.keepers.pieces import LinkLost
-from cellhouse.keepers.place import Peer, Place, holder
+from cellhouse.keepers.place import Peer, Place
 from cellhouse.model import CallReason, CellhouseError, Unavailable
 from cellhouse.runtime.logs import logger
 from cellhouse.sandbox.pidfd import pidfd_open, send_signal
+from cellhouse.sandbox.privileged.uids import processes_of
 
 _logger = logger()
 
@@ -50,7 +51,7 @@ class Living:
         pidfd = -1
         try:
             peer = Peer.of(sock)
-            if not peer.is_ours:
+            if not place.is_keeper(peer):
                 raise _unreachable(place, f"process {peer.pid} of another user ({peer.uid}) listens there")
             pidfd = pidfd_open(peer.pid)
             _, link = await asyncio.get_running_loop().create_unix_connection(
@@ -142,13 +143,17 @@ async def _greet(place: Place, link: Link) -> dict[str, Any] | None:
 
 async def settled(place: Place) -> None:
     """Until nobody holds the directory of a keeper that can't be reached: one that ends, or hangs and is killed."""
-    pid = holder(place.directory)
+    pid = place.keeper()
     if pid is None or not place.is_held():
         return
     try:
         pidfd = pidfd_open(pid)
     except ProcessLookupError:
         return
+    user = place.user()
+    if user is not None and pid not in processes_of([user.own]):
+        os.close(pidfd)
+        raise _unreachable(place, "its directory is held by a process that it is not; end that one")
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
     loop.add_reader(pidfd, lambda: None if ended.done() else ended.set_result(None))

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from cellhouse.files import write_atomic
+from cellhouse.files import HostileDir, write_atomic
 from cellhouse.model import Clock, SystemClock, check_id
 from cellhouse.model.errors import InvalidArgument
 from cellhouse.runtime import RuntimeStore, Settings
@@ -26,12 +26,17 @@ ARTIFACTS: Final = "artifacts"
 SOCKET: Final = "keeper.sock"
 LOG: Final = "keeper.log"
 _TOLD: Final = "keeper.json"
+_USER: Final = "user.json"
 _OVER: Final = "over"
 _REQUEST: Final = "request.json"
 _TOLD_BYTES: Final = 1 << 20
+_LOCK: Final = "journal/lock"
 _LOCK_BYTES: Final = 4_096
 _CREDENTIALS: Final = struct.Struct("3i")
 BACKLOG: Final = 8
+_ROOTS: Final = "root.lock"
+OWN_FILES: Final = frozenset((SOCKET, _TOLD, _USER, _OVER, _REQUEST, _ROOTS))
+"""The service's own there, also where the keeper is another user: what that one writes under these names counts for nothing."""
 
 _settings: Final = TypeAdapter(Settings)
 
@@ -53,6 +58,15 @@ class Peer:
     def is_ours(self) -> bool:
         """The same user, or root, who could be anybody."""
         return self.uid in (os.geteuid(), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who a keeper is that has given up root: its process, its own uid, and the uid of what is its runtime's."""
+
+    pid: int
+    own: int
+    uid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +96,13 @@ class Place:
     def log(self) -> Path:
         return self.directory / LOG
 
+    @property
+    def store_directory(self) -> Path:
+        return self.directory / "runtimes"
+
     def store(self, clock: Clock | None = None) -> RuntimeStore:
         """The runtime's own directory, in the house of its keeper."""
-        return RuntimeStore(self.directory / "runtimes", clock or SystemClock())
+        return RuntimeStore(self.store_directory, clock or SystemClock())
 
     def recorded(self) -> bool:
         """Whether a runtime is there, be it closed, that was not deleted."""
@@ -92,20 +110,21 @@ class Place:
 
     # What a keeper is told
 
-    def tell(self, settings: Settings) -> None:
-        """Write down what the keeper is to know, and that it is not over."""
+    def tell(self, settings: Settings, *, reading: bool = False) -> None:
+        """Write down what the keeper is to know; and that it is not over, but where all it does is to read."""
         turns = settings.turns_file or settings.state_dir / TURNS_FILE  # of all keepers together
         artifacts = settings.artifacts_dir or settings.state_dir / ARTIFACTS
         own = replace(
             settings, state_dir=self.directory, max_runtimes=1, turns_file=turns, artifacts_dir=artifacts
         )
         write_atomic(self.directory / _TOLD, _settings.dump_json(own))
-        self.over_mark.unlink(missing_ok=True)
+        if not reading:
+            self.over_mark.unlink(missing_ok=True)
 
     def settings(self) -> Settings:
         """ValueError where they can't be read."""
         try:
-            raw = (self.directory / _TOLD).read_bytes()[:_TOLD_BYTES]
+            raw = self._own(_TOLD, _TOLD_BYTES)
             return replace(_settings.validate_json(raw), state_dir=self.directory)
         except (ValidationError, InvalidArgument) as error:
             raise ValueError(f"{self.directory / _TOLD} can't be read: {error}") from None
@@ -117,17 +136,66 @@ class Place:
     @property
     def is_over(self) -> bool:
         """The keeper ended well: nothing of it is left to be ended by others."""
-        return self.over_mark.exists()
+        with contextlib.suppress(OSError):
+            return self.over_mark.lstat().st_uid == os.geteuid()
+        return False
 
     def mark_over(self) -> None:
         with contextlib.suppress(OSError):  # a full disk: then it is looked at once more
             write_atomic(self.over_mark, b"")
 
+    def service(self) -> int | None:
+        """The process that owns the state directory."""
+        return holder(self.root)
+
+    # Who it is
+
+    def note_user(self, own: int, uid: int) -> None:
+        """Write down, as root, that this process is not going to be root."""
+        found = {"pid": os.getpid(), "own": own, "uid": uid}
+        write_atomic(self.directory / _USER, json.dumps(found).encode())
+
+    def root_lock(self) -> int:
+        """A descriptor of what root locks (flock) while it has something to do here for a keeper that is not root."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.open(self.directory / _ROOTS, flags, 0o600)
+
+    def user(self) -> User | None:
+        """None where its keeper is, or was, the same user as the service."""
+        try:
+            found = json.loads(self._own(_USER, _LOCK_BYTES))
+            return User(int(found["pid"]), int(found["own"]), int(found["uid"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _own(self, name: str, limit: int) -> bytes:
+        """A file that this service has written. OSError where there is none, or it is somebody else's."""
+        with HostileDir.open(self.directory) as held:
+            if held.stat(name).st_uid != os.geteuid():
+                raise PermissionError(f"{self.directory / name} was not written by this user")
+            return held.read(name, limit)
+
+    def is_keeper(self, peer: Peer) -> bool:
+        """Whether that is who may listen here: this user, or who was forked to be another."""
+        user = self.user()
+        if user is None:
+            return peer.is_ours
+        return peer.pid == user.pid and peer.uid in (
+            os.geteuid(),
+            user.uid,
+        )  # who listened while it still was us
+
+    def keeper(self) -> int | None:
+        """The process that has, or had, the directory, as far as that is known: a number only, which may be another's by now."""
+        user = self.user()
+        return user.pid if user is not None else holder(self.directory)
+
     def is_held(self) -> bool:
         """Whether a living house has the directory."""
         try:
-            fd = os.open(self.directory / "journal" / "lock", os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
+            with HostileDir.open(self.directory) as held:
+                fd = held.open_read(_LOCK)
+        except OSError:
             return False
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -149,7 +217,7 @@ class Place:
 
     def request(self) -> CreateRequest | None:
         try:
-            document = json.loads((self.directory / _REQUEST).read_bytes()[:_LOCK_BYTES])
+            document = json.loads(self._own(_REQUEST, _LOCK_BYTES))
             return CreateRequest(str(document["id"]), str(document["asked"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -192,7 +260,8 @@ class Place:
         return made
 
     def forget_socket(self) -> None:
-        (self.directory / SOCKET).unlink(missing_ok=True)
+        with contextlib.suppress(PermissionError):  # the service's, which removes it
+            (self.directory / SOCKET).unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def _short(self) -> Iterator[str]:
@@ -223,8 +292,9 @@ def has_living(root: Path) -> bool:
 def holder(directory: Path) -> int | None:
     """The process that the lock of a state directory names as its owner."""
     try:
-        told = json.loads((directory / "journal" / "lock").read_bytes()[:_LOCK_BYTES])
-    except (OSError, ValueError):
+        with HostileDir.open(directory) as held:
+            told = json.loads(held.read(_LOCK, _LOCK_BYTES))
+    except (OSError, ValueError, RecursionError):
         return None
     pid = told.get("pid") if isinstance(told, dict) else None
     return pid if isinstance(pid, int) else None

@@ -10,12 +10,13 @@ from cellhouse.house import House
 from cellhouse.keepers import calls
 from cellhouse.keepers.calls import Accepted, Method
 from cellhouse.keepers.forking import Template
-from cellhouse.keepers.graves import Graves, Moved
+from cellhouse.keepers.graves import Grave, Graves, Moved, OpenedHere, ReadByAnother
 from cellhouse.keepers.link import Link
 from cellhouse.keepers.living import GOING_SECONDS, Living, settled
 from cellhouse.keepers.pieces import LinkLost
 from cellhouse.keepers.place import Place, places
 from cellhouse.keepers.reading import Recorded
+from cellhouse.keepers.rights import Errand
 from cellhouse.model import (
     CallReason,
     CellhouseError,
@@ -54,8 +55,17 @@ class Router:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._left = self._closed = False
 
-    def _grave(self, place: Place) -> House:
-        return House(settings=replace(self._settings, state_dir=place.directory), clock=self._clock)
+    async def _grave(self, place: Place) -> Grave:
+        if place.user() is not None:
+            return ReadByAnother(await self.read(place))
+        settings = replace(self._settings, state_dir=place.directory)
+        return OpenedHere(await House(settings=settings, clock=self._clock).__aenter__())
+
+    async def read(self, place: Place, *, evict: int | None = None) -> Living:
+        """A process that is not root and has the house of a dead keeper which was not root either."""
+        place.tell(self._settings, reading=True)
+        errand = Errand(place.directory, reading=True, evict=evict)
+        return await self._fork(place, errand, lambda _: None)
 
     def place(self, runtime: str) -> Place:
         return Place(self._settings.state_dir, runtime)
@@ -195,8 +205,8 @@ class Router:
             if not place.exists():
                 return await method.run(self.root, arguments)
             with contextlib.suppress(Moved):
-                async with self.graves.visit(place) as house:
-                    return await method.run(house, arguments)
+                async with self.graves.visit(place) as grave:
+                    return await grave.ask(method, arguments)
 
     async def execute(
         self, runtime: str, arguments: Mapping[str, Any]
@@ -240,14 +250,11 @@ class Router:
             if (living := await self.keeper(runtime)) is not None:
                 return living.link
             if not place.exists():
-                house, let_go = self.root, _nothing
-                break
+                root = OpenedHere(self.root)
+                return root.source(name, late=late, page_bytes=page_bytes, let_go=_nothing)
             with contextlib.suppress(Moved):
-                house, let_go = await self.graves.hold(place)
-                break
-        return Recorded(
-            lambda after: house.follower(name, after=after, late=late, page_bytes=page_bytes), let_go
-        )
+                grave = await self.graves.hold(place)
+                return grave.source(name, late=late, page_bytes=page_bytes, let_go=grave.let_go)
 
     # Starting
 
@@ -273,7 +280,8 @@ class Router:
             raise id_kept(place.runtime)
         living = None
         try:
-            living = await self._start(place, request)
+            errand = Errand(place.directory, spec.isolation or self._settings.isolation, spec.environment)
+            living = await self._start(place, errand, request)
             await living.link.call(
                 calls.CREATE_RUNTIME.name,
                 {"spec": spec.to_wire(), "runtimeId": place.runtime, "requestId": MADE},
@@ -301,12 +309,15 @@ class Router:
             return False
         return True
 
-    async def _start(self, place: Place, request: CreateRequest | None) -> Living:
+    async def _start(self, place: Place, errand: Errand, request: CreateRequest | None) -> Living:
         place.tell(self._settings)
         place.remember(request)
+        return await self._fork(place, errand, self._on_lost(place.runtime))
+
+    async def _fork(self, place: Place, errand: Errand, on_lost: Callable[[Link], None]) -> Living:
         with place.bind() as listener:
-            await self._template.fork(place.directory, listener)
-        living = await Living.reach(place, self._on_lost(place.runtime))
+            await self._template.fork(errand, listener)
+        living = await Living.reach(place, on_lost)
         if living is None:
             # Where that is on the host is not for whoever called.
             _logger.error("a keeper ended before it began", runtime=place.runtime, log=str(place.log))

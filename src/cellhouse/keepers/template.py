@@ -1,7 +1,7 @@
 """The template: a process that has imported everything a keeper needs, has one thread, and forks when asked.
 
 `python -m cellhouse.keepers.template FD`: FD is a socket of datagrams. Each asks for one keeper: JSON {"directory": …}, with
-the socket it is to listen on; answered by {"pid": …} or {"error": …}. The end of that socket is the template's own end, and
+the socket it is to listen on; answered by {"pid": …}, {"error": an error of a call} or {"failed": …}. The end of that socket is the template's own end, and
 of nobody else: keepers are in sessions of their own.
 """
 
@@ -14,16 +14,17 @@ import os
 import signal
 import socket
 import sys
-from pathlib import Path
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import uvloop  # noqa: F401 - each keeper's loop is one of its
 
 from cellhouse.keepers.keeper import keep
-from cellhouse.keepers.place import BACKLOG
+from cellhouse.keepers.rights import Errand
 from cellhouse.model import parse_event
 
 REQUEST_BYTES: Final = 16_384
+ANSWER_BYTES: Final = 65_536
 PR_SET_NAME: Final = 15
 LIBC: Final = ctypes.CDLL(None)
 NAME: Final = b"cellhouse-tmpl"
@@ -57,33 +58,44 @@ def _warm() -> None:
     LIBC.malloc_trim(0)
 
 
-def fork(control: socket.socket, data: bytes, descriptor: int) -> dict[str, int | str]:
+def fork(control: socket.socket, data: bytes, descriptor: int) -> dict[str, Any]:
     """One keeper."""
     listening, told = os.pipe()
     try:
-        directory = Path(json.loads(data)["directory"])
+        errand = Errand.from_wire(data)
         pid = os.fork()
         if pid == 0:
             control.close()
             os.close(listening)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-            listener = socket.socket(fileno=descriptor)
-            listener.listen(BACKLOG)
-            os.close(told)
-            keep(directory, listener)
+            keep(errand, socket.socket(fileno=descriptor), partial(_tell, told))
         os.close(told)
         told = -1
-        os.read(listening, 1)  # its end: whoever connects from now on is not refused
-    except (OSError, ValueError, KeyError) as error:
-        return {"error": str(error)}
+        said = _heard(listening)  # its end: whoever connects from now on is not refused
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return {"failed": str(error)}
     else:
-        return {"pid": pid}
+        return said or {"pid": pid}
     finally:
         os.close(listening)
         os.close(descriptor)
         if told >= 0:
             os.close(told)
+
+
+def _tell(told: int, answer: dict[str, Any]) -> None:
+    if answer:
+        os.write(told, json.dumps(answer).encode()[:ANSWER_BYTES])
+    os.close(told)
+
+
+def _heard(listening: int) -> dict[str, Any]:
+    said = b""
+    while piece := os.read(listening, ANSWER_BYTES):
+        said += piece
+    found = json.loads(said) if said else {}
+    return found if isinstance(found, dict) else {}
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ from cellhouse.runtime.settings import Settings
 from cellhouse.runtime.store import MARK, kill_marked
 from cellhouse.runtime.transfer import begin, receive, told_of_file
 from cellhouse.runtime.walls import sandbox_spec
-from cellhouse.sandbox import SandboxLoss, create_sandbox, owner_of, require_limits
+from cellhouse.sandbox import Privileged, SandboxLoss, create_sandbox, owner_of, require_limits
 
 _logger = logger()
 
@@ -75,6 +75,7 @@ class InProcessHost:
         settings: Settings,
         clock: Clock,
         on_gone: Callable[[RuntimeName], None],
+        privileged: Privileged | None = None,
     ) -> None:
         self._name, self._spec = name, spec
         self._directory, self._session_logs = directory, session_logs
@@ -88,6 +89,7 @@ class InProcessHost:
         self._sandbox = create_sandbox(
             spec.isolation or settings.isolation,
             sandbox_spec(directory, environment, self._limits, settings.uids, spec.network),
+            privileged,
         )
         self._network = self._make_network()
         self._content: HostileDir | None = None

@@ -26,6 +26,7 @@ from cellhouse.runtime.refusals import id_taken, too_many_runtimes
 from cellhouse.runtime.requests import CreateRequest, CreateRequests
 from cellhouse.runtime.settings import Settings
 from cellhouse.runtime.store import RuntimeStore, remove_tree
+from cellhouse.sandbox import Privileged
 
 _logger = logger()
 
@@ -33,8 +34,17 @@ _logger = logger()
 class Runtimes:
     """Belongs to the event loop of its house, which opens and closes it."""
 
-    def __init__(self, settings: Settings, clock: Clock, journal: Journal, store: RuntimeStore) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        journal: Journal,
+        store: RuntimeStore,
+        privileged: Privileged | None = None,
+    ) -> None:
+        """`privileged` is asked for the only runtime there is; without it, each asks for itself."""
         self._settings, self._clock = settings, clock
+        self._privileged = privileged
         self._journal, self._store = journal, store
         self.hosts: dict[str, RuntimeHost] = {}
         self._creating: dict[str, asyncio.Future[None]] = {}
@@ -93,6 +103,7 @@ class Runtimes:
                 settings=self._settings,
                 clock=self._clock,
                 on_gone=self._gone,
+                privileged=self._privileged,
             )
             await host.start()
             if not self._open:
@@ -131,6 +142,8 @@ class Runtimes:
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                     raise
                 # What there was no room to keep of it is not wanted.
+                if self._privileged is not None:
+                    await asyncio.to_thread(self._privileged.discard)
                 _logger.warning(
                     "a runtime that is deleted did not close well", runtime=str(runtime), error=str(error)
                 )

@@ -1,6 +1,7 @@
 """The directories of runtimes on disk: what each one is, which are over, what a dead owner left behind."""
 
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from cellhouse.files import HostileDir, write_atomic
+from cellhouse.files import HostileDir, PathEscapes, write_atomic
 from cellhouse.model import (
     CallReason,
     Clock,
@@ -72,8 +73,8 @@ class RuntimeStore:
     def read(self, runtime: str) -> RuntimeRecord | None:
         """What is known of a runtime; None where there is none (any more)."""
         try:
-            raw = (self.path(runtime) / _META).read_bytes()[:_META_BYTES]
-            document = json.loads(raw)
+            with HostileDir.open(self._directory) as held:
+                document = json.loads(held.read(f"{runtime}/{_META}", _META_BYTES))
             return RuntimeRecord(
                 id=runtime,
                 token=str(document["token"]),
@@ -114,12 +115,22 @@ class RuntimeStore:
     def content(self, runtime: str) -> HostileDir:
         """The content of a runtime, living or closed. NotFound, RUNTIME_DELETED, where it is gone."""
         try:
-            return HostileDir.open(self.path(runtime) / "content")
+            # One step after the other: who wrote there may be another user than who reads, and put links in the way.
+            with HostileDir.open(self._directory) as held, self._held(held, runtime) as directory:
+                return HostileDir.open(f"/proc/self/fd/{directory.fileno()}/content")
         except FileNotFoundError:
             raise NotFound(
                 f"{RuntimeName(runtime)} was deleted, and its files with it",
                 reason=CallReason.RUNTIME_DELETED,
             ) from None
+
+    @staticmethod
+    def _held(directory: HostileDir, runtime: str) -> HostileDir:
+        """What is no directory there is none of a runtime's."""
+        try:
+            return directory.subdir(runtime)
+        except (NotADirectoryError, PathEscapes) as error:
+            raise FileNotFoundError(errno.ENOENT, "no directory of a runtime", runtime) from error
 
     def names(self) -> list[str]:
         return sorted(

@@ -203,7 +203,12 @@ class BubblewrapSandbox(SupervisedSandbox):
     def _described_uid(self) -> tuple[str, str]:
         if self._identity is not None:
             who = f"uid {self._identity.uid} and gid {self._identity.gid} of the host"
-            return IN_FORCE, f"{who} are this runtime's alone; no other group"
+            reader = self._privileged.reader
+            read = f"uid {reader}" if reader else "root, as in every house that is not a service's"
+            return (
+                IN_FORCE,
+                f"{who} are this runtime's alone; no other group; what its kernels say is read by {read}",
+            )
         return ABSENT, f"shared host uid {os.geteuid()}, that of the service: {self._privileged.no_identity}"
 
     def _described_filter(self) -> tuple[str, str]:

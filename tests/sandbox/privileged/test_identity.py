@@ -70,10 +70,9 @@ async def test_its_processes_are_one_uid_that_is_nobody_else_s(owned: Supervised
     for descriptor in (process.stdout_fd, process.stderr_fd):
         os.close(descriptor)
     layer = next(layer for layer in owned.report.layers if layer.name == "uid")
-    assert (layer.status, layer.detail) == (
-        IN_FORCE,
-        f"uid {uid} and gid {uid} of the host are this runtime's alone; no other group",
-    )
+    who = f"uid {uid} and gid {uid} of the host are this runtime's alone; no other group"
+    read = "what its kernels say is read by root, as in every house that is not a service's"
+    assert (layer.status, layer.detail) == (IN_FORCE, f"{who}; {read}")
     assert str(uid) in locks()
 
 

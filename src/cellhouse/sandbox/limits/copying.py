@@ -25,8 +25,9 @@ class _Level:
 def copy_tree(source: Path, target: Path) -> None:
     """Copy what is in `source` into the new directory `target`, with modes, owners and times. OSError where it can't.
 
-    Nothing may change either meanwhile: on the way up, `..` is believed. Links are copied as links, devices not at
-    all, and no program gets a set-id bit.
+    Nobody may change the target meanwhile. Who changes the source gets a copy of whatever there was, or ESTALE where the
+    way up is not the way down any more; what lies outside of it is never read. Links are copied as links, devices not
+    at all, and no program gets a set-id bit.
     """
     links = target.with_name(target.name + LINKS)
     target.mkdir(mode=0o700)
@@ -42,12 +43,14 @@ def copy_tree(source: Path, target: Path) -> None:
                 _finish(here[1], levels.pop().found)
                 if levels:
                     _move(here, "..")
+                    if not os.path.samestat(os.fstat(here[0]), levels[-1].found):
+                        raise OSError(errno.ESTALE, "a directory was moved while it was copied")
                 continue
             found = os.stat(name, dir_fd=here[0], follow_symlinks=False)
             if stat.S_ISDIR(found.st_mode):
                 os.mkdir(name, 0o700, dir_fd=here[1])
                 _move(here, name)
-                levels.append(_Level(iter(os.listdir(here[0])), found))
+                levels.append(_Level(iter(os.listdir(here[0])), os.fstat(here[0])))
             else:
                 _copy(name, found, here[0], here[1], linked)
     finally:
@@ -97,8 +100,10 @@ def _copy(name: str, found: os.stat_result, source: int, target: int, linked: in
 
 
 def _copy_file(name: str, size: int, source: int, target: int) -> None:
-    reading = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=source)
+    reading = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=source)
     try:
+        if not stat.S_ISREG(os.fstat(reading).st_mode):
+            raise OSError(errno.ESTALE, f"{name!r} was replaced while it was copied")
         writing = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=target)
         try:
             os.truncate(writing, size)

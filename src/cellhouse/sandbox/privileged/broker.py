@@ -4,12 +4,16 @@
 place of `Here`, also after this process has become somebody else for good. The broker knows one sandbox: its directory, its
 uid, its groups, what it started. It believes nothing that it is asked: each request is checked for its shape, and for
 being about that sandbox. When nobody is there to ask any more, it ends what it started, clears up, and ends.
+
+While it serves, the sandbox's own directory is root's, in one where root's names stay (sticky): so nothing that is done there
+by root can be led elsewhere. It is its uid's again when everything has been cleared up.
 """
 
 import contextlib
 import os
 import signal
 import socket
+import struct
 import threading
 import time
 import traceback
@@ -17,14 +21,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from cellhouse.model import WallLimits
+from cellhouse.model import CallReason, ResourceExhausted, WallLimits
 from cellhouse.sandbox.limits.base import Group, Seat
+from cellhouse.sandbox.limits.content_disk import CONTENT, DiskUnavailable
 from cellhouse.sandbox.pidfd import pid_of
 from cellhouse.sandbox.privileged.command import View, place_of
 from cellhouse.sandbox.privileged.here import Here
 from cellhouse.sandbox.privileged.remote import Remote
 from cellhouse.sandbox.privileged.seam import NOWHERE, Privileged, Seen, Start, Started
-from cellhouse.sandbox.privileged.uids import UidRange, used_ids
+from cellhouse.sandbox.privileged.sight import show
+from cellhouse.sandbox.privileged.uids import (
+    DEFAULT_UIDS,
+    Identity,
+    UidLease,
+    UidRange,
+    UidsFull,
+    processes_of,
+)
 from cellhouse.sandbox.privileged.wire import BrokerGone, Refused, close_all, encode_error, receive, send
 
 OWN: Final = ("content", "run")
@@ -34,11 +47,26 @@ STARTED: Final = 64
 ARGUMENTS: Final = 1024
 PLACES: Final = range(3, 1024)
 END_SECONDS: Final = 5.0
+RECORD: Final = "runtime.json"
+"""What may be there of a sandbox's directory before it is made: whose it is, written by its keeper and read by no root."""
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREDENTIALS: Final = struct.Struct("3i")
 LIMITS: Final = ("memory", "cpus", "processes", "content", "open_files", "file_size")
 
 
-def fork_broker(state: Path, *, level: str, uids: UidRange | None, shown: Sequence[Path]) -> Remote:
+def fork_broker(
+    state: Path,
+    *,
+    level: str,
+    uids: UidRange | None,
+    shown: Sequence[Path],
+    service: Callable[[], int | None] = lambda: None,
+    over: Callable[[], None] = lambda: None,
+    keep: int = -1,
+) -> Remote:
     """`shown` are the paths of the host that a view of this sandbox may show, read-only.
+
+    `service` says which process may speak to the keeper; `over` is done when that has ended in order and all is cleared up. `keep` is a descriptor that is closed with the broker's end.
 
     RuntimeError where this process has several threads: a fork has but one, and whatever the others held stays held.
     """
@@ -47,21 +75,30 @@ def fork_broker(state: Path, *, level: str, uids: UidRange | None, shown: Sequen
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
-        _be_broker(theirs, Broker(Here(state, level=level, uids=uids), state=state, shown=shown))
+        ours.close()
+        broker = Broker(
+            Here(state, level=level, uids=uids),
+            state=state,
+            shown=shown,
+            uids=uids,
+            service=service,
+            over=over,
+        )
+        _be_broker(theirs, broker, keep)
     theirs.close()
     return Remote(ours, pid)
 
 
-def _be_broker(sock: socket.socket, broker: "Broker") -> NoReturn:
+def _be_broker(sock: socket.socket, broker: "Broker", kept: int) -> NoReturn:
     status = 1
     try:
         os.setsid()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # it ends with its peer, when it has cleared up
         os.chdir("/")
-        keep = sock.fileno()
+        keep = (0, 1, 2, sock.fileno(), kept)
         for name in os.listdir("/proc/self/fd"):
-            if int(name) > 2 and int(name) != keep:
+            if int(name) not in keep:
                 with contextlib.suppress(OSError):  # the listing's own
                     os.close(int(name))
         broker.serve(sock)
@@ -75,9 +112,24 @@ def _be_broker(sock: socket.socket, broker: "Broker") -> NoReturn:
 class Broker:
     """Serves one peer, about one sandbox."""
 
-    def __init__(self, privileged: Privileged, *, state: Path, shown: Sequence[Path]) -> None:
-        self._privileged, self._state = privileged, state
+    def __init__(
+        self,
+        privileged: Privileged,
+        *,
+        state: Path,
+        shown: Sequence[Path],
+        uids: UidRange | None = None,
+        service: Callable[[], int | None] = lambda: None,
+        over: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._privileged, self._state, self._uids = privileged, state, uids
+        self._service, self._mark_over = service, over
         self._shown = {*shown, *(state / name for name in OWN)}
+        self._identity: Identity | None = None
+        self._own: UidLease | None = None
+        self._namespace = -1
+        self._taken = self._settled = self._over = False
+        self._peer = 0
         self._group: Group | None = None
         self._seats: dict[str, Seat] = {}
         self._started: dict[int, Started] = {}
@@ -85,6 +137,7 @@ class Broker:
 
     def serve(self, sock: socket.socket) -> None:
         """Until the peer has gone; then everything of the sandbox is ended and cleared up."""
+        self._peer = _peer_of(sock)
         try:
             while True:
                 try:
@@ -113,6 +166,10 @@ class Broker:
     def _call(self, request: dict[str, Any], descriptors: list[int]) -> tuple[Any, list[int]]:
         calls: dict[str, tuple[Callable[[dict[str, Any], list[int]], Any], int]] = {
             "claim": (self._claim, 0),
+            "claimOwn": (self._claim_own, 0),
+            "see": (self._see, 1),
+            "service": (lambda *_: self._service(), 0),
+            "over": (self._say_over, 0),
             "make": (self._make, 0),
             "givePipe": (self._give_pipe, 1),
             "makeGroup": (self._make_group, 0),
@@ -122,8 +179,9 @@ class Broker:
             "ended": (self._ended, 0),
             "expose": (self._expose, 0),
             "signal": (self._signal, 1),
-            "settle": (lambda *_: self._privileged.settle(), 0),
-            "giveBack": (lambda *_: self._privileged.give_back(), 0),
+            "settle": (lambda *_: self._settle(self._privileged.settle), 0),
+            "discard": (lambda *_: self._settle(self._privileged.discard), 0),
+            "giveBack": (lambda *_: None, 0),  # who asks is it still: given back at the end
         }
         name = request.get("call")
         if name == "start":
@@ -138,26 +196,89 @@ class Broker:
     # Who it is, what is its own.
 
     def _claim(self, request: dict[str, Any], _: list[int]) -> Any:
-        identity = self._privileged.claim()
-        return {"uid": identity.uid if identity is not None else None, "why": self._privileged.no_identity}
+        self._identity = self._privileged.claim()
+        uid = None if self._identity is None else self._identity.uid
+        return {"uid": uid, "why": self._privileged.no_identity}
+
+    def _claim_own(self, request: dict[str, Any], _: list[int]) -> int:
+        """A uid for who asks, who is to be neither root nor what runs in the sandbox."""
+        if self._own is None:
+            try:
+                self._own = UidLease.take(self._uids or DEFAULT_UIDS)
+            except UidsFull as error:
+                raise ResourceExhausted(
+                    f"a keeper has to have a uid of its own, and {error}",
+                    reason=CallReason.QUOTA_EXCEEDED,
+                    limit="uids",
+                ) from error
+        return self._own.identity.uid
+
+    def _see(self, request: dict[str, Any], descriptors: list[int]) -> None:
+        """The mount namespace of who asks, in which a disk for /content is to be seen too."""
+        if self._namespace >= 0 or self._taken:
+            raise Refused("another mount namespace")
+        self._namespace = os.dup(descriptors[0])
+
+    def _say_over(self, request: dict[str, Any], _: list[int]) -> None:
+        self._over = True
 
     def _uid(self) -> int:
-        identity = self._privileged.claim()
-        if identity is None:
+        if self._identity is None:
             raise Refused("a call about processes of a uid that there is not")
-        return identity.uid
+        return self._identity.uid
 
     def _make(self, request: dict[str, Any], _: list[int]) -> None:
         path = request.get("path")
-        for directory in (self._state, *(self._state / name for name in OWN)):
+        if path == str(self._state):
+            self._take()
+            return
+        for directory in (self._state / name for name in OWN):
             if path == str(directory):
+                self._check_taken()
                 self._privileged.make(directory)
-                if directory == self._state:
-                    directory.chmod(
-                        0o711
-                    )  # root's: nobody else can put a link where a file of root's is to be
                 return
         raise Refused(f"to make {path!r:.300}, which is none of this sandbox's directories")
+
+    def _take(self) -> None:
+        """Make the sandbox's directory, or take what is there; from then on nobody but root can change its names."""
+        if self._settled:
+            raise Refused("a sandbox that is over")
+        self._state.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            self._state.mkdir(mode=0o700)
+        held = os.open(self._state, _DIRECTORY)
+        try:
+            os.fchown(held, 0, 0)
+            os.fchmod(held, 0o711)
+            if not self._taken and (found := set(os.listdir(held)) - {RECORD}):
+                raise Refused(f"a sandbox's directory in which there is {min(found)!r:.100} already")
+        finally:
+            os.close(held)
+        self._taken = True
+
+    def _check_taken(self) -> None:
+        if not self._taken or self._settled:
+            raise Refused("what is done in a sandbox's directory, which it has not been made or is over")
+
+    def _settle(self, work: Callable[[], None]) -> None:
+        """Clear up, and let go of the directory. Done once: then it is not root's any more."""
+        if not self._taken or self._settled:
+            return
+        work()
+        self._settled = True
+        self._let_go()
+
+    def _let_go(self) -> None:
+        held = os.open(self._state, _DIRECTORY)
+        try:
+            if self._identity is not None:
+                who = (self._identity.uid, self._identity.gid)
+                with contextlib.suppress(FileNotFoundError):
+                    os.chown(CONTENT, *who, dir_fd=held, follow_symlinks=False)
+                os.fchown(held, *who)
+            os.fchmod(held, 0o700)
+        finally:
+            os.close(held)
 
     def _give_pipe(self, request: dict[str, Any], descriptors: list[int]) -> None:
         self._privileged.give_pipe(descriptors[0])
@@ -176,6 +297,7 @@ class Broker:
     # Limits.
 
     def _make_group(self, request: dict[str, Any], _: list[int]) -> Any:
+        self._check_taken()
         if self._group is not None:
             raise Refused("a second group")
         given = request.get("limits")
@@ -217,15 +339,23 @@ class Broker:
         raise Refused(f"a seat {name!r} that there is not, or is already, or is asked what it does not know")
 
     def _mount_content(self, request: dict[str, Any], _: list[int]) -> None:
+        self._check_taken()
         if self._disk:
             raise Refused("a second disk")
         self._privileged.mount_content(_number(request, "size", 1, 1 << 50))
         self._disk = True
+        if self._namespace >= 0:
+            try:
+                show(self._state / CONTENT, self._namespace)
+            except OSError as error:
+                self._privileged.discard()
+                raise DiskUnavailable(str(error)) from error
 
     # Processes.
 
     def _start(self, request: dict[str, Any], descriptors: list[int]) -> tuple[Any, list[int]]:
         self._uid()
+        self._check_taken()
         if len(self._started) >= STARTED:
             raise Refused(f"more than {STARTED} programs at once")
         argv = request.get("argv")
@@ -259,7 +389,7 @@ class Broker:
                 enter=self._group.entrances
                 if self._group is not None and request.get("limited") is True
                 else (),
-                identity=self._privileged.claim(),
+                identity=self._identity,
                 view=self._view(request.get("view")),
             )
         )
@@ -315,20 +445,34 @@ class Broker:
     def _end(self) -> None:
         for started in self._started.values():
             self._privileged.signal(started.pidfd, signal.SIGKILL)
-        identity = self._privileged.claim() if self._started else None
+        self._end_all()
+        if self._group is not None:
+            self._group.close()
+        if self._namespace >= 0:
+            os.close(self._namespace)
+        self._settle(self._privileged.settle)
+        self._privileged.give_back()
+        if self._own is not None:
+            self._own.give_back()
+        if self._over:
+            self._mark_over()
+
+    def _end_all(self) -> None:
+        """Until nothing runs that is the sandbox's or its keeper's; they belong to nobody else, so none is spared.
+
+        But for who asked, where that is there still: it waits for us.
+        """
+        uids = {lease.uid for lease in (self._identity, self._own and self._own.identity) if lease}
         deadline = time.monotonic() + END_SECONDS
         while time.monotonic() < deadline:
             alive = [started for started in self._started.values() if started.ended() is None]
-            # Whatever of it is not below what was started has been told of that end by the kernel of the host.
-            if not alive and (identity is None or identity.uid not in used_ids()):
-                break
+            left = [pid for pid in processes_of(uids) if pid != self._peer]
+            if not alive and not left:
+                return
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             time.sleep(0.005)
-        if self._group is not None:
-            self._group.close()
-        self._privileged.settle()
-        with contextlib.suppress(FileNotFoundError):
-            self._state.chmod(0o700)
-        self._privileged.give_back()
 
 
 def _text(request: dict[str, Any], key: str) -> str:
@@ -343,3 +487,8 @@ def _number(request: dict[str, Any], key: str, low: int, high: int) -> int:
     if type(value) is not int or not low <= value <= high:
         raise Refused(f"a {key} that is no number from {low} to {high}")
     return value
+
+
+def _peer_of(sock: socket.socket) -> int:
+    pid, _, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return int(pid)

@@ -1,5 +1,6 @@
 """The directories of a sandbox: made private, and given to its uid with all that stands in them before it begins."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -22,8 +23,8 @@ def make_private(directory: Path) -> None:
     directory.chmod(0o700)
 
 
-def give_tree(top: Path, identity: Identity) -> None:
-    """OSError where it can't be. Nothing may change there meanwhile: on the way up, `..` is believed.
+def give_tree(top: str | Path, identity: Identity) -> None:
+    """OSError where it can't be, ESTALE where somebody moves directories about meanwhile.
 
     Of links it is the link that is given. One descriptor, and no recursion: the tree may be of any depth.
     """
@@ -33,21 +34,23 @@ def give_tree(top: Path, identity: Identity) -> None:
         if (found.st_uid, found.st_gid) == (identity.uid, identity.gid):
             return
         device = found.st_dev
-        levels = [iter(os.listdir(here))]
+        levels = [(iter(os.listdir(here)), found)]
         while levels:
-            name = next(levels[-1], None)
+            name = next(levels[-1][0], None)
             if name is None:
                 levels.pop()
                 os.fchown(here, identity.uid, identity.gid)
                 if levels:
                     here = _move(here, "..")
+                    if not os.path.samestat(os.fstat(here), levels[-1][1]):
+                        raise OSError(errno.ESTALE, "a directory was moved while it was given away")
                 continue
             found = os.stat(name, dir_fd=here, follow_symlinks=False)
             if found.st_dev != device:
                 continue  # another disk is none of what was written here
             if stat.S_ISDIR(found.st_mode):
                 here = _move(here, name)
-                levels.append(iter(os.listdir(here)))
+                levels.append((iter(os.listdir(here)), os.fstat(here)))
             else:
                 os.chown(name, identity.uid, identity.gid, dir_fd=here, follow_symlinks=False)
     finally:

@@ -15,7 +15,7 @@ from cellhouse.sandbox.leftovers import remove_leftovers
 from cellhouse.sandbox.limits.base import PREFIX, Group, GroupMaker, GroupUnavailable
 from cellhouse.sandbox.limits.cgroup_v1 import GroupV1
 from cellhouse.sandbox.limits.cgroup_v2 import GroupV2
-from cellhouse.sandbox.limits.content_disk import mount_disk
+from cellhouse.sandbox.limits.content_disk import CONTENT, discard_disk, mount_disk
 from cellhouse.sandbox.limits.leftovers import note_groups
 from cellhouse.sandbox.pidfd import pidfd_open, send_signal
 from cellhouse.sandbox.privileged.command import command_of
@@ -94,6 +94,10 @@ class Here:
             metadata={"isolation": self._level, "layer": "uid"},
         )
 
+    @property
+    def reader(self) -> int:
+        return os.geteuid()
+
     def make(self, directory: Path) -> None:
         make_private(directory)
         if self._lease is not None and directory != self._state:
@@ -151,6 +155,12 @@ class Here:
         return send_signal(pidfd, number, group=group, pid=pid)
 
     def settle(self) -> None:
+        remove_leftovers(self._state)
+
+    def discard(self) -> None:
+        discard_disk(self._state)
+        with contextlib.suppress(FileNotFoundError):
+            (self._state / CONTENT).rmdir()
         remove_leftovers(self._state)
 
     def give_back(self) -> None:

@@ -41,6 +41,10 @@ class Remote:
         self.no_identity = found["why"]
         return None if found["uid"] is None else Identity(found["uid"], found["uid"])
 
+    @property
+    def reader(self) -> int:
+        return os.getuid()  # the real one: the effective one is the runtime's
+
     def make(self, directory: Path) -> None:
         self.ask("make", path=str(directory))
 
@@ -84,8 +88,30 @@ class Remote:
     def settle(self) -> None:
         self.ask("settle")
 
+    def discard(self) -> None:
+        self.ask("discard")
+
     def give_back(self) -> None:
         self.ask("giveBack")
+
+    # Of the keeper itself, not of its sandbox.
+
+    def claim_own(self) -> int:
+        """A uid for this process, which nobody else has. RESOURCE_EXHAUSTED where all are taken."""
+        return int(self.ask("claimOwn")[0])
+
+    def see(self, namespace: int) -> None:
+        """Have a disk for /content be seen in this mount namespace too. Before the sandbox is made."""
+        self.ask("see", [namespace])
+
+    def service(self) -> int | None:
+        """The process that may speak to this one."""
+        found, _ = self.ask("service")
+        return None if found is None else int(found)
+
+    def say_over(self) -> None:
+        """This process ends in order: when all has been cleared up, that is to be marked."""
+        self.ask("over")
 
     def close(self) -> None:
         """Let the broker go, and wait until it has cleared up. Calling it again does nothing."""

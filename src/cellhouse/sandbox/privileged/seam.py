@@ -68,6 +68,10 @@ class Privileged(LimitMaker, Protocol):
     def no_identity(self) -> str:
         """Why there is no identity of its own, as the end of a sentence, and what would help."""
 
+    @property
+    def reader(self) -> int:
+        """The uid of the process that reads what the sandbox's kernels say: that of whoever asks."""
+
     def make(self, directory: Path) -> None:
         """The sandbox's own directory, or one in it: private, made where it is missing; once there is an identity, what is
         in it becomes that identity's. OSError."""
@@ -89,6 +93,9 @@ class Privileged(LimitMaker, Protocol):
 
     def settle(self) -> None:
         """Everything has ended: remove what was made on the host, but for /content. OSError where a disk resists."""
+
+    def discard(self) -> None:
+        """The same where nothing of /content is wanted either, and there may be no room to take it off its disk. OSError."""
 
     def give_back(self) -> None:
         """Nothing is left: somebody else may be who its processes were. Calling it again does nothing."""

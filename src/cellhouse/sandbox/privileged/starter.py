@@ -117,8 +117,9 @@ def enter(groups: Sequence[str]) -> None:
         os.close(descriptor)
 
 
-def take_on(uid: int, gid: int) -> None:
-    """Become this uid and gid for good."""
+def take_on(uid: int, gid: int, own: int | None = None) -> None:
+    """Become this uid and gid for good; what there is of a real and a saved one is `own`, where that is another."""
+    held = (uid, gid) if own is None else (own, own)
     for capability in range(CAPABILITIES):
         if LIBC.prctl(PR_CAPBSET_READ, ctypes.c_ulong(capability), 0, 0, 0) == 1:
             check(
@@ -126,10 +127,11 @@ def take_on(uid: int, gid: int) -> None:
                 f"drop capability {capability}",
             )
     os.setgroups([])
-    os.setresgid(gid, gid, gid)
-    os.setresuid(uid, uid, uid)
+    os.setresgid(held[1], gid, held[1])
+    os.setresuid(held[0], uid, held[0])
     check(LIBC.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0), "no new privileges")
-    if os.getresuid() != (uid, uid, uid) or os.getresgid() != (gid, gid, gid) or os.getgroups():
+    uids, gids = (held[0], uid, held[0]), (held[1], gid, held[1])
+    if os.getresuid() != uids or os.getresgid() != gids or os.getgroups():
         raise PermissionError(errno.EPERM, "it is still somebody else")
 
 

@@ -6,7 +6,7 @@ import os
 import pwd
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -226,7 +226,15 @@ def has_account(number: int) -> bool:
 
 def used_ids() -> set[int]:
     """Every uid under which a process of this machine runs, in whichever of its four ways."""
-    found: set[int] = set()
+    return {uid for _, uids in _processes() for uid in uids}
+
+
+def processes_of(uids: Collection[int]) -> list[int]:
+    """The processes that are one of these in whichever of their four ways. One that is root in any is none of them."""
+    return [pid for pid, found in _processes() if 0 not in found and not found.isdisjoint(uids)]
+
+
+def _processes() -> Iterator[tuple[int, set[int]]]:
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():
             continue
@@ -235,8 +243,9 @@ def used_ids() -> set[int]:
                 status = file.read(4096)
         except OSError:
             continue  # it has ended
+        if b"\nState:\tZ" in status:
+            continue  # likewise, though nobody has waited for it yet
         for line in status.splitlines():
             if line.startswith(b"Uid:"):
-                found.update(map(int, line.split()[1:]))
+                yield int(entry.name), set(map(int, line.split()[1:]))
                 break
-    return found
