@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from cellhouse.files.hostile import SCAN_DEPTH, HostileDir
 
 # Written by the service or by tools on the side: not what the code made.
-SKIPPED = frozenset({b".dsm_outputs", b"__pycache__", b".ipynb_checkpoints"})
+SKIPPED = frozenset({b".dsm_outputs", b".packages", b"__pycache__", b".ipynb_checkpoints"})
 
 # A file system stamps ctime from the clock of the last tick, so it can lie behind by one.
 _TICK_NS = 20_000_000

@@ -7,6 +7,7 @@ is checked where it is used: where it no longer holds, the kernel runs as it com
 import builtins
 import contextlib
 import functools
+import importlib.util
 import json
 import os
 import signal
@@ -37,6 +38,8 @@ def main() -> None:
     # Python puts this file's directory first; a cell's imports must not see it, nor ours see the cell's.
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") not in (here, os.getcwd())]
+    layer = _module(os.path.join(here, "native", "layer.py"))
+    root = layer.enter(os.environ.get("HOME", ""), os.getcwd())
     sys.modules["debugpy"] = None  # type: ignore[assignment]  # half of a start, and no debugger is offered
     warnings.filterwarnings("ignore", message="Message serialization failed")
 
@@ -58,10 +61,22 @@ def main() -> None:
     config.InteractiveShell.colors = "nocolor"
     app = _app_that_drops_nothing().instance(config=config)
     app.initialize(sys.argv[1:])
+    if root and getattr(app, "shell", None) is not None:
+        layer.add_magic(app.shell, root)
     _pack_lone_surrogates(getattr(app, "session", None))
     _pack_long_text_quickly(getattr(app, "session", None))
     _number_what_is_sent(getattr(app, "session", None))
     app.start()
+
+
+def _module(path: str) -> Any:
+    """A file of ours, under a name that can't be the user's."""
+    spec = importlib.util.spec_from_file_location("cellhouse_layer", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _app_that_drops_nothing() -> Any:

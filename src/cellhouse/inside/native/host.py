@@ -17,6 +17,7 @@ from .execution import Executions
 from .frames import MARK_START
 from .interrupts import Interrupts
 from .landlock import enter as enter_landlock
+from .layer import add_magic, enter as enter_layer
 from .link import Link
 from .origin import carry, origin
 from .own import os, socket, threading, time, traceback
@@ -126,6 +127,7 @@ class Host:
         self.bundles.text_chars = int(limits.get("textChars", self.bundles.text_chars))
         if content.get("isolate") and not enter_landlock():
             raise RuntimeError("this session can't be kept from others: Landlock has no scopes here")
+        layer = enter_layer(os.environ.get("HOME", ""), os.getcwd())
         sys.path.insert(0, "")  # as a notebook has it
         sys.stdout.flush()
         sys.stderr.flush()
@@ -142,6 +144,8 @@ class Host:
         self.questions.install()
         self.comms.link = self.link
         self.comms.install()
+        if layer:
+            add_magic(self.shell, layer)
         sink = self.shell.sink
         sink.link, sink.bundles, sink.streams = self.link, self.bundles, self.streams
         self.shell.kernel = Kernel(self.shell, self.link, self.comms.manager, self.questions.input)
