@@ -84,6 +84,11 @@ def test_a_cut_of_the_runner_and_one_for_the_budget_tell_the_first_length() -> N
     cut = CodeTruncated(stdout=True, of_chars=999_999, stdout_chars=999_999)
     text = render(CodeResult(ok=True, stdout="o" * 5_000, truncated=cut), max_chars=1_000)
     assert "it had 999999 characters" in text
+    assert "\n… 998999 characters not shown; they were not kept …\n" in text
+    named = CodeResult(
+        ok=True, stdout="o" * 5_000, truncated=cut, execution="runtimes/r/sessions/s/executions/e"
+    )
+    assert "not shown; read stdout of runtimes/r/sessions/s/executions/e …" in render(named, max_chars=1_000)
 
 
 def test_lists_are_bounded_and_say_so() -> None:

@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, Literal
 
 from cellhouse.excerpt import shorten
 from cellhouse.model import (
     CodeArtifact,
     CodeDisplay,
     CodeResult,
-    CodeTruncated,
     InvalidArgument,
     Outcome,
     SessionState,
@@ -77,23 +76,44 @@ def _shown(result: CodeResult, max_chars: int) -> dict[str, str]:
     half = max_chars // 2
     out = min(len(result.stdout), max(half, max_chars - len(result.stderr)))
     err = min(len(result.stderr), max_chars - out)
-    pointer = result.execution or ""
     return {
-        "stdout": shorten(result.stdout, out, f"stdout of {pointer}" if pointer else "").text,
-        "stderr": shorten(result.stderr, err, f"stderr of {pointer}" if pointer else "").text,
+        "stdout": _fit("stdout", result, out),
+        "stderr": _fit("stderr", result, err),
     }
 
 
+def _fit(name: Literal["stdout", "stderr"], result: CodeResult, limit: int) -> str:
+    text = result.stdout if name == "stdout" else result.stderr
+    pointer = f"{name} of {result.execution}" if result.execution else ""
+    shown = shorten(text, limit, pointer)
+    whole = _whole(name, result)
+    if not shown.omitted_chars or whole is None:
+        return shown.text
+    # What was cut before counts too; how many lines that had is not known.
+    head, tail = text[: shown.head_chars], text[len(text) - shown.tail_chars :]
+    omitted = whole - shown.head_chars - shown.tail_chars
+    line_end = "" if not head or head.endswith("\n") else "\n"
+    where = f"read {pointer}" if pointer else "they were not kept"
+    return f"{head}{line_end}… {omitted} characters not shown; {where} …\n{tail}"
+
+
+def _whole(name: Literal["stdout", "stderr"], result: CodeResult) -> int | None:
+    """How many characters a stream had that the runner cut; None where it did not."""
+    cuts = result.truncated
+    if cuts is None or not (cuts.stdout if name == "stdout" else cuts.stderr):
+        return None
+    chars = cuts.stdout_chars if name == "stdout" else cuts.stderr_chars
+    return chars if chars is not None else cuts.of_chars
+
+
 def _cuts(result: CodeResult, shown: Mapping[str, str]) -> Iterator[str]:
-    cuts = result.truncated or CodeTruncated()
-    for name, text, cut, chars in (
-        ("stdout", result.stdout, cuts.stdout, cuts.stdout_chars),
-        ("stderr", result.stderr, cuts.stderr, cuts.stderr_chars),
-    ):
-        if not cut and shown[name] == text:
-            continue
-        whole = len(text) if not cut else chars or cuts.of_chars
-        yield f"{name} was cut: only its beginning and its end are shown; it had {whole or 'more'} characters"
+    names: tuple[Literal["stdout", "stderr"], ...] = ("stdout", "stderr")
+    for name in names:
+        text = result.stdout if name == "stdout" else result.stderr
+        cut = result.truncated is not None and getattr(result.truncated, name)
+        if cut or shown[name] != text:
+            whole = _whole(name, result) or ("more" if cut else len(text))
+            yield f"{name} was cut: only its beginning and its end are shown; it had {whole} characters"
 
 
 def _notices(result: CodeResult) -> Iterator[str]:

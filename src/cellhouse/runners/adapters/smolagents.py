@@ -139,10 +139,10 @@ class CellhouseExecutor(PythonExecutor):
         self._run_ours(f"{_READY} = True")
 
     def _logs(self, result: CodeResult) -> str:
-        """The rendering without the value, which smolagents shows by itself."""
+        """The rendering without the value, which smolagents shows by itself, right behind it."""
         value = f"{result.result}\n"
         printed = result.stdout.removesuffix(value) if result.result else result.stdout
-        return render(result.model_copy(update={"stdout": printed}), max_chars=self._max_chars)
+        return render(result.model_copy(update={"stdout": printed}), max_chars=self._max_chars) + "\n"
 
     def _answer(self) -> Any:
         """The final answer, in pieces that no result cuts."""
