@@ -9,11 +9,12 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 PROFILE_ARGS ?=
 VERSIONS_ARGS ?=
+PEERS_ARGS ?=
 CHAOS_SEEDS ?= 0-99
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-adapters setup-bench run test test-slow test-cases test-versions test-walls test-chaos test-adapters bench profile load soak lint format lock clean
+.PHONY: help setup setup-dev setup-adapters setup-bench run test test-slow test-cases test-versions test-walls test-chaos test-peers test-adapters bench profile load soak lint format lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,8 +25,8 @@ setup: ## make .venv with the service and the kernel environment (PYTHON=… tak
 setup-dev: ## setup, and what tests and lint need
 	@PYTHON="$(PYTHON)" scripts/setup --dev
 
-run: setup ## setup, then the tour: prints, plots, a table, a progress bar, a file
-	@$(VENV)/bin/cellhouse run examples/tour.py
+run: setup ## setup, then the tour, a notebook: text, an exception, plots, a table, a progress bar, an update, a file
+	@$(VENV)/bin/cellhouse run examples/tour.ipynb
 
 test: setup-dev ## the tests, without the slow ones and the shared cases
 	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not cases" $(PYTEST_ARGS)
@@ -51,6 +52,10 @@ setup-adapters: ## setup-dev, and the frameworks of agents that runners are adap
 test-adapters: setup-adapters ## runners inside the frameworks of agents, and examples/agents; no language model
 	CELLHOUSE_ENV_PATH=$(CURDIR)/$(VENV)/share/cellhouse/environments \
 	$(VENV)/share/cellhouse/adapters/bin/python -m pytest tests/adapters $(PYTEST_ARGS)
+
+test-peers: setup-dev ## notebooks of nbclient, papermill, nbconvert and nbformat: run here and by nbclient, compared cell by cell; our ten analyses
+	$(PY) -m tests.peers --cache .tmp/peers $(PEERS_ARGS)
+	$(PYTEST) -m slow tests/peers $(PYTEST_ARGS)
 
 setup-bench: ## setup-dev, and the server that the service is measured beside
 	@PYTHON="$(PYTHON)" scripts/setup --bench

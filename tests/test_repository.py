@@ -1,11 +1,14 @@
 """What the repository says about itself is so: lock files, the README's tables, the tour."""
 
 import ast
+import json
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from cellhouse.notebooks import read_notebook
 
 ROOT = Path(__file__).parents[1]
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -63,3 +66,20 @@ def test_the_tour_holds_what_it_promises() -> None:
     assert code.count("plt.show()") == 2
     for part in ("print(", "display(table)", "tqdm(", ".write_text("):
         assert part in code
+
+
+def test_the_tour_of_a_notebook_holds_what_it_promises() -> None:
+    given = read_notebook("tour.ipynb", (ROOT / "examples" / "tour.ipynb").read_bytes())
+    code = "\n".join(cell["source"] for cell in given.cells if cell["cell_type"] == "code")
+    tags = {tag for cell in given.cells for tag in cell["metadata"].get("tags", ())}
+    assert tags == {"parameters", "raises-exception"}
+    assert code.count("plt.show()") == 2
+    for part in ("print(", "pd.DataFrame", "tqdm(", "state.update(", ".write_text("):
+        assert part in code
+
+
+def test_example_notebooks_hold_no_outputs_and_need_no_putting_right() -> None:
+    for path in (ROOT / "examples").rglob("*.ipynb"):
+        notebook = json.loads(path.read_text())
+        assert [cell for cell in notebook["cells"] if cell.get("outputs")] == [], path.name
+        assert read_notebook(path.name, path.read_bytes()).remarks == [], path.name

@@ -159,8 +159,10 @@ def test_earlier_minor_versions_get_ids_that_stay_the_same() -> None:
 
 
 def test_a_later_minor_version_keeps_what_is_new_in_it() -> None:
-    found = read(file_of(text("x", mood="good"), minor=6))
+    future = {"cell_type": "future", "metadata": {}, "thing": [1]}
+    found = read(file_of(text("x", mood="good"), future, minor=6))
     assert (found.minor, found.cells[0]["mood"]) == (6, "good")
+    assert found.cells[1] == {**future, "id": "cell-1"}
 
 
 def test_formats_3_and_2_are_brought_up() -> None:
@@ -179,6 +181,7 @@ def test_formats_3_and_2_are_brought_up() -> None:
                         "language": "python",
                     },
                     {"cell_type": "html", "source": "<b>x</b>"},
+                    {"cell_type": "code", "input": ["def f():", "    return 1"]},
                 ]
             },
             {"cells": [{"cell_type": "markdown", "source": "end", "metadata": {}}]},
@@ -189,11 +192,12 @@ def test_formats_3_and_2_are_brought_up() -> None:
         ("markdown", "## Two lines"),
         ("code", "a = 1\na"),
         ("markdown", "<b>x</b>"),
+        ("code", "def f():\n    return 1"),
         ("markdown", "end"),
     ]
     assert found.remarks[0] == "nbformat 3.0 was brought up to 4.5"
     assert "outputs of 1 cells of the old format were left out" in found.remarks[1]
-    assert len(read(json.dumps({**old, "nbformat": 2}).encode()).cells) == 4
+    assert len(read(json.dumps({**old, "nbformat": 2}).encode()).cells) == 5
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,8 @@ class Checker:
         if not isinstance(cell, dict):
             raise Wrong(f"cell {number} is {_kind(cell)}; each cell is a JSON object")
         kind = cell.get("cell_type")
+        if self._newer and isinstance(kind, str) and kind not in _KINDS:
+            return self._unknown(f"cell {number}", number, cell)
         if kind not in _KINDS:
             said = quoted(repr(kind), 60) if isinstance(kind, str) else _kind(kind)
             raise Wrong(f"cell {number}: `cell_type` is {said}; there are {', '.join(_KINDS)}")
@@ -122,6 +124,15 @@ class Checker:
                 self._drop(made, key, "the notebook")
         if self._more:
             self._remarks.append(f"{self._more:,} more remarks like these")
+        return made
+
+    def _unknown(self, what: str, number: int, cell: dict[str, Any]) -> Cell:
+        """A kind of cell of a later minor version: it stays as it is."""
+        made: Cell = self._json(what, cell)
+        if not isinstance(made.get("metadata"), dict):
+            raise Wrong(f"{what}: `metadata` is {_kind(made.get('metadata'))}; it is a JSON object")
+        made["metadata"] = self._metadata(what, "", made["metadata"])
+        made["id"] = self._id(what, number, cell)
         return made
 
     # Parts of a cell

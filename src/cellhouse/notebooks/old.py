@@ -29,18 +29,25 @@ def cells_of_old(name: str, document: dict[str, Any], remarks: list[str]) -> lis
 def _cell(cell: dict[str, Any]) -> dict[str, Any]:
     kind, metadata = cell.get("cell_type"), cell.get("metadata", {})
     if kind == "code":
-        return {"cell_type": "code", "metadata": metadata, "source": cell.get("input", ""), "outputs": []}
-    source = cell.get("source", "")
+        return {
+            "cell_type": "code",
+            "metadata": metadata,
+            "source": _joined(cell.get("input", "")),
+            "outputs": [],
+        }
+    source = _joined(cell.get("source", ""))
     if kind == "heading":
         level = cell.get("level", 1)
         level = level if isinstance(level, int) and 1 <= level <= _HEADINGS else 1
-        text = (
-            "".join(source)
-            if isinstance(source, list) and all(isinstance(s, str) for s in source)
-            else source
-        )
-        if isinstance(text, str):
-            source = f"{'#' * level} {' '.join(text.splitlines())}"
+        if isinstance(source, str):
+            source = f"{'#' * level} {' '.join(source.splitlines())}"
     if kind in ("heading", "html"):
         kind = "markdown"
     return {"cell_type": kind, "metadata": metadata, "source": source}
+
+
+def _joined(source: Any) -> Any:
+    """A text: lists of lines had no line ends in these formats, where the first one has none. What is neither stays."""
+    if not isinstance(source, list) or not all(isinstance(line, str) for line in source):
+        return source
+    return ("" if source and source[0].endswith(("\n", "\r")) else "\n").join(source)
