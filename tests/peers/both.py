@@ -147,7 +147,7 @@ def _outputs(normal: Normal, outputs: Iterable[Any]) -> list[Any]:
         elif kind == "error":
             others.append([kind, output["ename"], _text(normal, output["evalue"])])
         else:
-            data = normal.bundle({key: output["data"][key] for key in sorted(output["data"])})
+            data = normal.bundle(dict(sorted(output.get("data", {}).items())))
             others.append([kind, json.loads(json.dumps(data))])
     return [[[name, _text(normal, text)] for name, text in sorted(streams.items())], others]
 

@@ -34,6 +34,7 @@ EXPECTED: Final[dict[str, str]] = {
     "nbformat-5.11.1/tests/test4.5.ipynb": _NO_NETWORK,
     "nbformat-5.11.1/tests/test4.ipynb": _NO_NETWORK,
     "nbformat-5.11.1/tests/test4docinfo.ipynb": _NO_NETWORK,
+    "nbformat-5.11.1/tests/test4plus.ipynb": _NO_NETWORK,
     "papermill-2.7.0/papermill/tests/notebooks/binder.ipynb": "it prints where its interpreter is",
     "papermill-2.7.0/papermill/tests/notebooks/keyboard_interrupt.ipynb": _OUR_ERROR,
     "papermill-2.7.0/papermill/tests/notebooks/line_magic_error.ipynb": _OUR_ERROR,
