@@ -130,10 +130,11 @@ class Executions:
         except Exception:
             _logger.exception("the end of an execution could not be seen", execution=execution)
         finally:
-            begun = [each for each in (ending, starting) if each is not None]
+            begun = [each for each in (ending, starting) if each is not None and not each.done()]
             for each in begun:
                 each.cancel()
-            await asyncio.gather(*begun, return_exceptions=True)
+            if begun:
+                await asyncio.gather(*begun, return_exceptions=True)
 
     def _finished(self, result: ExecuteCodeResult, since: float, *, told: bool) -> None:
         outcome = str(result.outcome)

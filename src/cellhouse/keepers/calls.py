@@ -68,6 +68,10 @@ async def _execute(house: House, a: Arguments) -> Accepted:
     return Accepted(str(handle.name), handle.attached, len(house.unfinished))
 
 
+def _accepted(found: Accepted) -> dict[str, Any]:
+    return {"name": found.name, "attached": found.attached, "unfinished": found.unfinished}
+
+
 async def _known(house: House, a: Arguments) -> str:
     return str(house.known(ExecuteCodeRequest.from_wire(a["request"])) or "")
 
@@ -149,7 +153,7 @@ INTERRUPT: Final = _plain("interrupt", lambda house, a: house.interrupt(a["name"
 RESTART: Final = _plain("restart", lambda house, a: house.restart(a["name"]))
 DELETE_SESSION: Final = _plain("deleteSession", lambda house, a: house.delete_session(a["name"]))
 SESSION_LOG: Final = _plain("sessionLog", _session_log)
-EXECUTE: Final = Method("execute", _execute, asdict, lambda found: Accepted(**found))
+EXECUTE: Final = Method("execute", _execute, _accepted, lambda found: Accepted(**found))
 KNOWN: Final = _plain("known", _known)
 GET_EXECUTION: Final = _document(
     "getExecution", ExecuteCodeResult, lambda house, a: house.get_execution(a["name"])

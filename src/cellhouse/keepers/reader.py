@@ -18,6 +18,7 @@ class KeptReader:
 
     def __init__(self, router: Router, later: asyncio.Future[Any] | None = None) -> None:
         self._router, self._later = router, later
+        self._result: ExecuteCodeResult | None = None  # what came so: who counts it and who asked both want it
 
     def follow(
         self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False
@@ -39,7 +40,8 @@ class KeptReader:
         if self._later is not None:
             with contextlib.suppress(LinkLost):
                 if found := await asyncio.shield(self._later):
-                    return calls.RESULT.decode(found)
+                    self._result = self._result or calls.RESULT.decode(found)
+                    return self._result
             self._later = None
         return await self._router.ask(name.runtime, calls.RESULT, {"name": str(name)})
 
