@@ -18,7 +18,9 @@ class KeptReader:
 
     def __init__(self, router: Router, later: asyncio.Future[Any] | None = None) -> None:
         self._router, self._later = router, later
-        self._result: ExecuteCodeResult | None = None  # what came so: who counts it and who asked both want it
+        self._result: ExecuteCodeResult | None = (
+            None  # what came so: who counts it and who asked both want it
+        )
 
     def follow(
         self, name: ExecutionName, *, after: int = 0, late: bool = False, tails: bool = False

@@ -28,6 +28,9 @@ class Seat(Protocol):
     def kills(self) -> int:
         """How many processes of this seat the kernel of the host has ended for the want of memory."""
 
+    def open_count(self) -> int:
+        """A descriptor of the file that has that count, for `kills_in`; the caller's to close. OSError."""
+
     def leave(self) -> None:
         """Nobody sits here any more."""
 
@@ -157,6 +160,11 @@ def number_in(descriptor: int, key: str = "") -> int | None:
     return None
 
 
+def kills_in(count: int) -> int:
+    """What the file of a seat's count says; 0 where the seat has gone."""
+    return number_in(count, KILLS) or 0
+
+
 def remove_group(directory: Path) -> bool:
     """Remove a group with its seats; whether it is gone. The kernel of the host refuses it while somebody sits there."""
     try:
@@ -186,10 +194,13 @@ class GroupSeat:
         """Asked before and after every execution: the file stays open in between."""
         if self._descriptor < 0:
             try:
-                self._descriptor = os.open(self._count, os.O_RDONLY | os.O_CLOEXEC)
+                self._descriptor = self.open_count()
             except OSError:
                 return 0
-        return number_in(self._descriptor, KILLS) or 0
+        return kills_in(self._descriptor)
+
+    def open_count(self) -> int:
+        return os.open(self._count, os.O_RDONLY | os.O_CLOEXEC)
 
     def leave(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1

@@ -174,7 +174,6 @@ class Broker:
             "givePipe": (self._give_pipe, 1),
             "makeGroup": (self._make_group, 0),
             "group": (self._ask_group, 0),
-            "seat": (self._ask_seat, 0),
             "mountContent": (self._mount_content, 0),
             "ended": (self._ended, 0),
             "expose": (self._expose, 0),
@@ -186,6 +185,8 @@ class Broker:
         name = request.get("call")
         if name == "start":
             return self._start(request, descriptors)
+        if name == "seat" and not descriptors:
+            return self._ask_seat(request)
         if not isinstance(name, str) or name not in calls:
             raise Refused("a call that a broker does not know")
         call, takes = calls[name]
@@ -318,7 +319,8 @@ class Broker:
                 return self._group.close()
         raise Refused("a question that no group answers")
 
-    def _ask_seat(self, request: dict[str, Any], _: list[int]) -> Any:
+    def _ask_seat(self, request: dict[str, Any]) -> tuple[Any, list[int]]:
+        """Who makes one gets the file with its count, which is read before and after every execution."""
         if self._group is None:
             raise Refused("a seat in a group that there is not")
         name = _text(request, "name")
@@ -329,13 +331,13 @@ class Broker:
                 if len(self._seats) >= SEATS:
                     raise Refused(f"more than {SEATS} seats")
                 self._seats[name] = self._group.seat(name)
-                return None
+                return None, [self._seats[name].open_count()]
             case "enter" if name in self._seats:
-                return self._seats[name].enter(self._process(_number(request, "pid", 2, 1 << 22)))
-            case "kills" if name in self._seats:
-                return self._seats[name].kills()
+                self._seats[name].enter(self._process(_number(request, "pid", 2, 1 << 22)))
+                return None, []
             case "leave" if name in self._seats:
-                return self._seats.pop(name).leave()
+                self._seats.pop(name).leave()
+                return None, []
         raise Refused(f"a seat {name!r} that there is not, or is already, or is asked what it does not know")
 
     def _mount_content(self, request: dict[str, Any], _: list[int]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cellhouse.model import LimitName, WallLimits
-from cellhouse.sandbox.limits.base import Group
+from cellhouse.sandbox.limits.base import Group, kills_in
 from cellhouse.sandbox.privileged.seam import NOWHERE, Start
 from cellhouse.sandbox.privileged.uids import Identity
 from cellhouse.sandbox.privileged.wire import BrokerGone, close_all, decode_error, receive, send
@@ -153,8 +153,8 @@ class RemoteGroup:
         return ()
 
     def seat(self, name: str) -> "RemoteSeat":
-        self.remote.ask("seat", what="make", name=name)
-        return RemoteSeat(self.remote, name)
+        _, (count,) = self.remote.ask("seat", what="make", name=name)
+        return RemoteSeat(self.remote, name, count)
 
     def kills(self) -> int:
         return int(self.remote.ask("group", what="kills")[0])
@@ -167,18 +167,25 @@ class RemoteGroup:
         return bool(self.remote.ask("group", what="close")[0])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RemoteSeat:
-    """See `Seat`."""
+    """See `Seat`. Its count is read here, by the file that came when it was made."""
 
     remote: Remote
     name: str
+    count: int
 
     def enter(self, pid: int) -> None:
         self.remote.ask("seat", what="enter", name=self.name, pid=pid)
 
     def kills(self) -> int:
-        return int(self.remote.ask("seat", what="kills", name=self.name)[0])
+        return kills_in(self.count) if self.count >= 0 else 0
+
+    def open_count(self) -> int:
+        return os.dup(self.count)
 
     def leave(self) -> None:
+        count, self.count = self.count, -1
+        if count >= 0:
+            os.close(count)
         self.remote.ask("seat", what="leave", name=self.name)
