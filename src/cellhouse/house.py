@@ -41,7 +41,7 @@ from cellhouse.runtime.answering import NotOpened, answering
 from cellhouse.runtime.contents import Contents
 from cellhouse.runtime.folded import FoldedText
 from cellhouse.runtime.following import PAGE_BYTES, Follower
-from cellhouse.runtime.host import ExecutionReader, Kernels
+from cellhouse.runtime.host import ExecutionReader, Kernels, NetworkCounts
 from cellhouse.runtime.logs import logger
 from cellhouse.runtime.offer import Offer
 from cellhouse.runtime.once import check_readable, find_log, known_execution
@@ -187,6 +187,15 @@ class House(Contents):
         """How many live, of all runtimes together."""
         found = [host.kernels() for host in self._runtimes.hosts.values()]
         return Kernels(sum(each.living for each in found), sum(each.ahead for each in found))
+
+    def network_counts(self) -> NetworkCounts:
+        """What came of the network policies of all runtimes together."""
+        counts = NetworkCounts()
+        for host in self._runtimes.hosts.values():
+            if (told := host.describe().network) is not None:
+                moved = (told.bytes_sent or 0) + (told.bytes_received or 0)
+                counts += NetworkCounts(told.allowed or 0, told.refused or 0, moved)
+        return counts
 
     @answering
     async def drain(self, *, seconds: float, grace: float = DRAIN_GRACE) -> None:

@@ -50,6 +50,17 @@ class Metrics:
         self._answering = Gauge(
             "cellhouse_http_requests_in_progress", "Requests being answered.", registry=self._now
         )
+        self._network = Gauge(
+            "cellhouse_network_requests",
+            "Requests for something outside that were decided, of runtimes that live.",
+            ("decision",),
+            registry=self._now,
+        )
+        self._network_bytes = Gauge(
+            "cellhouse_network_bytes",
+            "Bytes through the proxies of runtimes that live, both ways.",
+            registry=self._now,
+        )
         self._started = Gauge(
             "cellhouse_start_time_seconds", "When the service started.", registry=self._registry
         )
@@ -73,6 +84,9 @@ class Metrics:
         self._runtimes.set(sum(each.runtimes for each in found))
         self._kernels.set(sum(each.kernels for each in found))
         self._ahead.set(sum(each.ahead for each in found))
+        self._network.labels("allowed").set(sum(each.network.allowed for each in found))
+        self._network.labels("refused").set(sum(each.network.refused for each in found))
+        self._network_bytes.set(sum(each.network.bytes for each in found))
         self._unfinished.set(sum(each.unfinished for each in found))
         self._streams.set(sum(each.streams for each in tenants))
         self._answering.set(sum(each.requests for each in tenants))

@@ -26,6 +26,7 @@ from cellhouse.model import (
     Wire,
     parse_event,
 )
+from cellhouse.runtime.host import Kernels, NetworkCounts
 
 R = TypeVar("R")
 W = TypeVar("W", bound=Wire)
@@ -118,9 +119,14 @@ async def _read_text(house: House, a: Arguments) -> TextPage:
     return house.read_text(a["name"], a["which"], offset=a["offset"], limit=a["limit"])
 
 
-async def _kernels(house: House, a: Arguments) -> tuple[int, int]:
-    kernels = house.kernels()
-    return kernels.living, kernels.ahead
+async def _kernels(house: House, a: Arguments) -> tuple[int, ...]:
+    kernels, network = house.kernels(), house.network_counts()
+    return kernels.living, kernels.ahead, network.allowed, network.refused, network.bytes
+
+
+def _counted(found: list[int]) -> tuple[Kernels, NetworkCounts]:
+    """Keepers of earlier versions tell of kernels only."""
+    return Kernels(int(found[0]), int(found[1])), NetworkCounts(*map(int, found[2:5]))
 
 
 async def _unfinished(house: House, a: Arguments) -> list[str]:
@@ -176,7 +182,7 @@ LATEST_OUTPUT: Final = Method(
 )
 DELETE_FILE: Final = _plain("deleteFile", lambda house, a: house.delete_file(a["name"], a["path"]))
 UNFINISHED: Final = _plain("unfinished", _unfinished)
-KERNELS: Final = Method("kernels", _kernels, list, lambda found: (int(found[0]), int(found[1])))
+KERNELS: Final = Method("kernels", _kernels, list, _counted)
 EVICT: Final = _plain("evict", lambda house, a: house.evict())
 DRAIN: Final = _plain(
     "drain", lambda house, a: house.drain(seconds=a["seconds"], grace=a["grace"]), breakable=True

@@ -51,6 +51,7 @@ from cellhouse.runtime import ExecutionHandle, Settings
 from cellhouse.runtime.answering import NotOpened, answering
 from cellhouse.runtime.contents import ReadableContents
 from cellhouse.runtime.following import PAGE_BYTES
+from cellhouse.runtime.host import Kernels, NetworkCounts
 from cellhouse.runtime.inputs import STAGED_BYTES
 from cellhouse.runtime.paging import page_by_name
 from cellhouse.runtime.refusals import house_closed, house_drains, too_many_executions
@@ -148,14 +149,15 @@ class KeptHouse(ReadableContents):
         return Census(
             len(keepers),
             unfinished,
-            sum(living for living, _ in kernels),
-            sum(ahead for _, ahead in kernels),
+            sum(each.living for each, _ in kernels),
+            sum(each.ahead for each, _ in kernels),
             keepers,
+            sum((network for _, network in kernels), NetworkCounts()),
         )
 
-    async def _kernels(self) -> list[tuple[int, int]]:
+    async def _kernels(self) -> list[tuple[Kernels, NetworkCounts]]:
         """Of each keeper; none of one that is about to end, or is of a version that does not tell."""
-        found: list[tuple[int, int]] = []
+        found: list[tuple[Kernels, NetworkCounts]] = []
 
         async def one(living: Living) -> None:
             with contextlib.suppress(CellhouseError, LinkLost):

@@ -28,6 +28,7 @@ from cellhouse.model import (
 )
 from cellhouse.runtime import ContentFile, ExecutionHandle, OutputData
 from cellhouse.runtime.following import PAGE_BYTES, Follower
+from cellhouse.runtime.host import NetworkCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Census:
     kernels: int = 0
     ahead: int = 0
     keepers: tuple[int, ...] = ()
+    network: NetworkCounts = NetworkCounts()
 
 
 class AnyHouse(Protocol):
@@ -201,7 +203,11 @@ class DirectHouse:
     async def census(self) -> Census:
         kernels = self.house.kernels()
         return Census(
-            len(self.house.list_runtimes()), len(self.house.unfinished), kernels.living, kernels.ahead
+            len(self.house.list_runtimes()),
+            len(self.house.unfinished),
+            kernels.living,
+            kernels.ahead,
+            network=self.house.network_counts(),
         )
 
     async def leave(self) -> bool:

@@ -35,6 +35,20 @@ class Kernels:
     ahead: int
 
 
+@dataclass(frozen=True, slots=True)
+class NetworkCounts:
+    """What came of the network policies of runtimes that live: requests let through and not, bytes both ways."""
+
+    allowed: int = 0
+    refused: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: "NetworkCounts") -> "NetworkCounts":
+        return NetworkCounts(
+            self.allowed + other.allowed, self.refused + other.refused, self.bytes + other.bytes
+        )
+
+
 class ExecutionReader(Protocol):
     """What a caller may do with an execution that exists, wherever its record is."""
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cellhouse.environments import NATIVE_KERNEL, Environment, Use
 from cellhouse.files import DiskFull, HostileDir
@@ -40,7 +41,6 @@ from cellhouse.runtime.logs import logger
 from cellhouse.runtime.native import NativeLauncher, check_start
 from cellhouse.runtime.network import (
     LOG_NAME,
-    RuntimeNetwork,
     network_variables,
     policy_in_force,
     require_network,
@@ -55,6 +55,9 @@ from cellhouse.runtime.store import MARK, kill_marked
 from cellhouse.runtime.transfer import begin, receive, told_of_file
 from cellhouse.runtime.walls import sandbox_spec
 from cellhouse.sandbox import Privileged, SandboxLoss, create_sandbox, owner_of, require_limits
+
+if TYPE_CHECKING:
+    from cellhouse.runtime.bridging import RuntimeNetwork
 
 _logger = logger()
 
@@ -139,10 +142,12 @@ class InProcessHost:
             self._native.begin()
         self._watch = asyncio.get_running_loop().create_task(self._watch_over(), name=f"watch {self._name}")
 
-    def _make_network(self) -> RuntimeNetwork | None:
+    def _make_network(self) -> "RuntimeNetwork | None":
         policy = self._spec.network
         if policy is None or policy.policy != "allow":
             return None
+        from cellhouse.runtime.bridging import RuntimeNetwork  # slow to load, and for few runtimes
+
         return RuntimeNetwork(
             policy,
             self._settings.network,
