@@ -119,9 +119,13 @@ async def _read_text(house: House, a: Arguments) -> TextPage:
     return house.read_text(a["name"], a["which"], offset=a["offset"], limit=a["limit"])
 
 
-async def _kernels(house: House, a: Arguments) -> tuple[int, ...]:
-    kernels, network = house.kernels(), house.network_counts()
-    return kernels.living, kernels.ahead, network.allowed, network.refused, network.bytes
+async def _kernels(house: House, a: Arguments) -> tuple[Kernels, NetworkCounts]:
+    return house.kernels(), house.network_counts()
+
+
+def _numbers(counted: tuple[Kernels, NetworkCounts]) -> list[int]:
+    kernels, network = counted
+    return [kernels.living, kernels.ahead, network.allowed, network.refused, network.bytes]
 
 
 def _counted(found: list[int]) -> tuple[Kernels, NetworkCounts]:
@@ -182,7 +186,7 @@ LATEST_OUTPUT: Final = Method(
 )
 DELETE_FILE: Final = _plain("deleteFile", lambda house, a: house.delete_file(a["name"], a["path"]))
 UNFINISHED: Final = _plain("unfinished", _unfinished)
-KERNELS: Final = Method("kernels", _kernels, list, _counted)
+KERNELS: Final = Method("kernels", _kernels, _numbers, _counted)
 EVICT: Final = _plain("evict", lambda house, a: house.evict())
 DRAIN: Final = _plain(
     "drain", lambda house, a: house.drain(seconds=a["seconds"], grace=a["grace"]), breakable=True

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from cellhouse.artifacts import BoundStore
 from cellhouse.files import HostileDir
@@ -30,6 +30,8 @@ from cellhouse.runtime import ContentFile, ExecutionHandle, OutputData
 from cellhouse.runtime.following import PAGE_BYTES, Follower
 from cellhouse.runtime.host import NetworkCounts
 
+NO_NETWORK: Final = NetworkCounts()
+
 
 @dataclass(frozen=True, slots=True)
 class Census:
@@ -43,7 +45,7 @@ class Census:
     kernels: int = 0
     ahead: int = 0
     keepers: tuple[int, ...] = ()
-    network: NetworkCounts = NetworkCounts()
+    network: NetworkCounts = NO_NETWORK
 
 
 class AnyHouse(Protocol):
