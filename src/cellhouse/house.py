@@ -121,7 +121,12 @@ class House(Contents):
             await asyncio.to_thread(self._store.reap)
             self._artifacts = self._open_artifacts()
             self._runtimes = Runtimes(
-                self._settings, self._clock, self._journal, self._store, self._privileged
+                self._settings,
+                self._clock,
+                self._journal,
+                self._store,
+                self._artifacts,
+                self._privileged,
             )
         except BaseException:
             await self._journal.close()

@@ -1,4 +1,4 @@
-"""Files: a hostile directory held and read safely, whole files put in place at once, records that survive a crash."""
+"""Files: a hostile directory held, read and watched safely, whole files put in place at once, records that survive a crash."""
 
 from cellhouse.files.atomic import sync_dir, write_atomic
 from cellhouse.files.digests import FileDigest
@@ -17,6 +17,8 @@ from cellhouse.files.errors import (
 )
 from cellhouse.files.hostile import HostileDir, Scan, ScanEntry, kind_of
 from cellhouse.files.incoming import Incoming, Written, write_all
+from cellhouse.files.leases import open_for_writing
+from cellhouse.files.media import HEAD_BYTES, media_type
 from cellhouse.files.names import escape_name, exact_name, relative_path, unescape_name
 from cellhouse.files.records import (
     DEFAULT_RESERVE,
@@ -29,14 +31,16 @@ from cellhouse.files.records import (
     read_records,
     valid_end,
 )
-from cellhouse.files.snapshot import Change, FileMark, Snapshot, SnapshotLimits, changes, snapshot
+from cellhouse.files.tracking import Change, Changes, FileMark, Tracker, TrackLimits
 
 __all__ = [
     "DEFAULT_RESERVE",
     "HEADER_BYTES",
+    "HEAD_BYTES",
     "MAGIC",
     "MAX_RECORD_BYTES",
     "Change",
+    "Changes",
     "DiskFull",
     "FileBusy",
     "FileDigest",
@@ -54,19 +58,19 @@ __all__ = [
     "RecordWriter",
     "Scan",
     "ScanEntry",
-    "Snapshot",
-    "SnapshotLimits",
+    "TrackLimits",
+    "Tracker",
     "Written",
-    "changes",
     "disk_full_named",
     "escape_name",
     "exact_name",
     "frame",
     "is_disk_full",
     "kind_of",
+    "media_type",
+    "open_for_writing",
     "read_records",
     "relative_path",
-    "snapshot",
     "sync_dir",
     "unescape_name",
     "valid_end",

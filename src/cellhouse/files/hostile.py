@@ -11,7 +11,7 @@ import secrets
 import stat
 import warnings
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -77,6 +77,8 @@ class HostileDir:
         self._fd = fd
         self._label = label
         self._owner = owner
+        # Names that files on their way have until they are whole: nobody's but ours.
+        self.passing: set[bytes] = set()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, owner: tuple[int, int] | None = None) -> Self:
@@ -167,20 +169,29 @@ class HostileDir:
         finally:
             os.close(fd)
 
-    def scan(self, limit: int, *, depth: int = SCAN_DEPTH, skip: Collection[bytes] = ()) -> Scan:
+    def scan(
+        self,
+        limit: int,
+        *,
+        depth: int = SCAN_DEPTH,
+        skip: Collection[bytes] = (),
+        below: bytes = b"",
+        entering: Callable[[int, bytes], None] | None = None,
+    ) -> Scan:
         """Walk breadth first over at most `limit` names, `depth` levels deep, not into directories named in `skip`.
 
         `depth` is taken up to 256: with it grows the cost of each step. What vanishes or changes its kind
-        meanwhile is left out; what can't be read is told in `cut`.
+        meanwhile is left out; what can't be read is told in `cut`. `below` is the directory to begin with, and `entering` is
+        called with the descriptor and the path of each before it is read.
         """
         depth = min(depth, SCAN_DEPTH_MAX)
         entries: list[ScanEntry] = []
         cut: set[str] = set()
-        todo: deque[tuple[bytes, int]] = deque([(b"", 1)])
+        todo: deque[tuple[bytes, int]] = deque([(below, 1 + below.count(b"/") + bool(below))])
         while todo:
-            below, level = todo.popleft()
+            here, level = todo.popleft()
             try:
-                full = self._scan_one(below, limit, entries, todo, level, depth, skip, cut)
+                full = self._scan_one(here, limit, entries, todo, level, depth, skip, cut, entering)
             except (FileNotFoundError, NotADirectoryError, PathEscapes):
                 # Gone or swapped since its name was read: nothing of it was touched.
                 continue
@@ -202,14 +213,17 @@ class HostileDir:
         depth: int,
         skip: Collection[bytes],
         cut: set[str],
+        entering: Callable[[int, bytes], None] | None,
     ) -> bool:
         """Add the names of one directory; True where the limit stopped it."""
         fd = open_listing(self.fileno(), below)
         try:
+            if entering is not None:
+                entering(fd, below)
             with os.scandir(fd) as names:
                 for found in names:
                     raw = os.fsencode(found.name)
-                    if raw in skip:
+                    if raw in skip or raw in self.passing:
                         continue
                     if len(entries) >= limit:
                         return True
@@ -288,14 +302,23 @@ class HostileDir:
         raw = relative_path(rel)
         parent, name = self._parent(raw)
         passing = b".cellhouse-%s.part" % secrets.token_hex(8).encode()
+        self.passing.add(passing)
         try:
             with disk_full_named(escape_name(raw)):
                 fd = open_beneath(parent, passing, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE_FLAGS, mode)
         except BaseException:
+            self.passing.discard(passing)
             os.close(parent)
             raise
         return Incoming(
-            parent, fd, passing=passing, name=name, label=escape_name(raw), mode=mode, owner=self._owner
+            parent,
+            fd,
+            passing=passing,
+            name=name,
+            label=escape_name(raw),
+            mode=mode,
+            owner=self._owner,
+            on_end=lambda: self.passing.discard(passing),
         )
 
     def unlink(self, rel: str | bytes) -> None:

@@ -3,7 +3,8 @@
 import contextlib
 import hashlib
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from cellhouse.files.errors import disk_full_named
 
@@ -14,6 +15,8 @@ class Written:
 
     size: int
     sha256: str
+    # As it was when it had its name.
+    seen: os.stat_result | None = field(default=None, compare=False)
 
 
 class Incoming:
@@ -32,8 +35,10 @@ class Incoming:
         label: str,
         mode: int,
         owner: tuple[int, int] | None,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """Takes over both descriptors: of the directory, and of the new file in it."""
+        """Takes over both descriptors: of the directory, and of the new file in it. `on_end`: the passing name is none any more."""
+        self._on_end = on_end
         self._parent, self._fd = parent, fd
         self._passing, self._name, self._label = passing, name, label
         self._mode, self._owner = mode, owner
@@ -59,8 +64,9 @@ class Incoming:
             if os.fstat(self._fd).st_mode & 0o7777 != self._mode:  # the umask took some of it
                 os.fchmod(self._fd, self._mode)
             os.rename(self._passing, self._name, src_dir_fd=self._parent, dst_dir_fd=self._parent)
+            seen = os.fstat(self._fd)
         self._close()
-        return Written(self.size, self.sha256)
+        return Written(self.size, self.sha256, seen)
 
     def discard(self) -> None:
         """Take it away, unless it was committed."""
@@ -76,6 +82,7 @@ class Incoming:
         fd, self._fd = self._fd, -1
         os.close(fd)
         os.close(parent)
+        self._on_end()
 
 
 def write_all(fd: int, data: bytes | memoryview) -> int:

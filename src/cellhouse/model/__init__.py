@@ -25,6 +25,7 @@ from cellhouse.model.enums import (
     EndReason,
     Enforcement,
     ExecutionState,
+    FileReason,
     NoticeReason,
     Outcome,
     RuntimeStatus,
@@ -136,6 +137,9 @@ from cellhouse.model.network_settings import (
     HeaderRule,
     NetworkSettings,
 )
+from cellhouse.model.patterns import (
+    matches_any,
+)
 from cellhouse.model.request import (
     ExecuteCodeRequest,
 )
@@ -229,6 +233,7 @@ __all__ = [
     "FailedPrecondition",
     "FileEntry",
     "FileList",
+    "FileReason",
     "FileWritten",
     "FinishedEvent",
     "HeaderRule",
@@ -305,6 +310,7 @@ __all__ = [
     "event_json_schema",
     "input_file_name",
     "inputs_variable",
+    "matches_any",
     "mint_artifact_id",
     "mint_id",
     "mint_uid",

@@ -91,6 +91,19 @@ class NoticeReason(StrEnum):
     PROCESSES_LEFT = "PROCESSES_LEFT"
 
 
+class FileReason(StrEnum):
+    """What is the matter with a file that is told of, or why it is not."""
+
+    NOT_A_FILE = "NOT_A_FILE"
+    FILE_GONE = "FILE_GONE"
+    FILE_UNREADABLE = "FILE_UNREADABLE"
+    FILE_CHANGES = "FILE_CHANGES"
+    BYTE_LIMIT = "BYTE_LIMIT"
+    TIME_LIMIT = "TIME_LIMIT"
+    MINT_FAILED = "MINT_FAILED"
+    TOO_MANY_FILES = "TOO_MANY_FILES"
+
+
 class EndReason(StrEnum):
     """The causes that `outcomeInfo` gives for an end that was not OK."""
 

@@ -61,8 +61,15 @@ class CaptureLimits:
     mime_type_chars: int = 256
     # Display ids remembered for one kernel.
     display_ids: int = 10_000
-    # Files named in `artifacts`.
-    artifacts: int = 10_000
+    # Files named in `artifacts`; the rest is counted.
+    artifacts: int = 1_000
+    # Bytes of files that are read for one execution, for their SHA-256; and that are put into the artifact store.
+    artifact_bytes: int = 256 * MIB
+    minted_bytes: int = GIB
+    # How long files may be read before an end is told.
+    artifact_seconds: float = 30.0
+    # Names in /content that are compared.
+    content_entries: int = 20_000
 
     def __post_init__(self) -> None:
         _positive(self)

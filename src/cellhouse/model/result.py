@@ -135,6 +135,8 @@ class Artifact(Wire):
     ref: Text | None = None
     # "background": changed between executions; "shared": while several ran, one of which did it. Absent: by this one.
     attribution: Text | None = None
+    # True where somebody had it open for writing when it was read: more may be to come.
+    open: bool | None = None
     # The name that the same file had before, where it only got another.
     renamed_from: Text | None = None
     error_info: ErrorInfo | None = None

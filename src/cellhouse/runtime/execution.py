@@ -8,7 +8,6 @@ from cellhouse.files import DiskFull
 from cellhouse.journal import ExecutionLog
 from cellhouse.kernel import Conversation
 from cellhouse.model import (
-    Artifact,
     ArtifactEvent,
     Clock,
     ExecuteCodeRequest,
@@ -22,6 +21,7 @@ from cellhouse.model import (
     Usage,
     rfc3339,
 )
+from cellhouse.runtime.files import Made
 from cellhouse.runtime.logs import logger
 from cellhouse.runtime.outcome import Asked, Verdict
 
@@ -112,19 +112,19 @@ class Execution:
         self.started.set()
 
     def freeze(
-        self, verdict: Verdict, *, artifacts: list[Artifact] | None = None, usage: Usage | None = None
+        self, verdict: Verdict, *, made: Made | None = None, usage: Usage | None = None
     ) -> ExecuteCodeResult:
         """Decide the end and write it; exactly once. Where that failed it can be tried anew: nothing is written by then."""
         self._check_next(Stage.FINISHED)
         for notice in verdict.notices:
             self.notice(notice.reason, notice.text)
         captured = self._captured(verdict)
-        for artifact in artifacts or ():
+        for artifact in made.artifacts if made is not None else ():
             try:
                 self.log.append(ArtifactEvent.of(artifact))
             except DiskFull:
                 break  # the result lists them all the same
-        result = self._document(captured, ExecutionState.FINISHED, verdict, artifacts, usage)
+        result = self._document(captured, ExecutionState.FINISHED, verdict, made, usage)
         self.result = self.log.finish(result).result
         self.stage = Stage.FINISHED
         self.started.set()
@@ -188,7 +188,7 @@ class Execution:
         captured: Captured | None,
         state: ExecutionState,
         verdict: Verdict | None,
-        artifacts: list[Artifact] | None,
+        made: Made | None,
         usage: Usage | None,
     ) -> ExecuteCodeResult:
         notices = captured.notices if captured is not None else tuple(self._notices)
@@ -210,7 +210,8 @@ class Execution:
             session_state=verdict.session_state if verdict else None,
             truncation=captured.truncation if captured else None,
             cleared=captured.cleared if captured else None,
-            artifacts=tuple(artifacts) if artifacts is not None else None,
+            artifacts=tuple(made.artifacts) if made is not None else None,
+            artifacts_omitted=made.omitted if made is not None else None,
             usage=usage,
             notices=notices or None,
             start_time=self._start_time,

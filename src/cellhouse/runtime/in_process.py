@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cellhouse.artifacts import BoundStore
 from cellhouse.environments import NATIVE_KERNEL, Environment, Use
 from cellhouse.files import DiskFull, HostileDir
 from cellhouse.journal import ExecutionLog, Journal, StartRecord
@@ -33,6 +34,7 @@ from cellhouse.model import (
 )
 from cellhouse.runtime.ends import end_after_failure
 from cellhouse.runtime.execution import Execution
+from cellhouse.runtime.files import ContentFiles
 from cellhouse.runtime.following import Follower, follow
 from cellhouse.runtime.host import Kernels, Submitted
 from cellhouse.runtime.inputs import Inputs
@@ -75,6 +77,7 @@ class InProcessHost:
         token: str,
         environment: Environment,
         journal: Journal,
+        artifacts: BoundStore,
         settings: Settings,
         clock: Clock,
         on_gone: Callable[[RuntimeName], None],
@@ -96,6 +99,8 @@ class InProcessHost:
         )
         self._network = self._make_network()
         self._content: HostileDir | None = None
+        self._files: ContentFiles | None = None
+        self._artifacts = artifacts
         self._use: Use | None = None
         self._inputs: Inputs
         self._variables = {MARK: token}
@@ -131,6 +136,13 @@ class InProcessHost:
             self._inputs = Inputs(self._sandbox.inside_path(self._sandbox.content))
             self._launcher = self._make_launcher()
             self._content = HostileDir.open(self._sandbox.content, owner=owner_of(self._sandbox.content))
+            self._files = ContentFiles(
+                self._content,
+                self._settings.capture,
+                artifacts=self._artifacts,
+                minting=self._spec.minting or "off",
+                patterns=self._spec.mint or (),
+            )
         except BaseException:
             if self._network is not None:
                 await self._network.close()
@@ -189,6 +201,7 @@ class InProcessHost:
             network_policy=policy_in_force(self._spec.network, report),
             network=None if self._network is None else self._network.report(),
             sessions=tuple(str(session.name) for session in self._sessions),
+            minting=self._spec.minting or "off",
             create_time=self._created,
             expire_time=self._sessions.expire_time(self._sessions.last_used),
         )
@@ -201,6 +214,7 @@ class InProcessHost:
                 return Submitted(known, attached=True)
             self._check_active()
             self._check_environment(request)
+            self._check_minting(request)
             key = SessionName.parse(request.session, "session").session if request.session else mint_id("s")
             session = self._sessions.find(key)
             made = session is None
@@ -337,13 +351,23 @@ class InProcessHost:
                 reason=CallReason.LIMIT_UNAVAILABLE,
             )
 
+    def _check_minting(self, request: ExecuteCodeRequest) -> None:
+        if request.mint and (self._spec.minting or "off") == "off":
+            raise FailedPrecondition(
+                f"mint: {self._name} puts no files into the artifact store; create a runtime whose minting is "
+                "'listed' or 'all', or leave mint out",
+                reason=CallReason.POLICY_UNAVAILABLE,
+            )
+
     def _make_session(self, name: SessionName) -> Session:
         assert self._launcher is not None
         assert self._content is not None
+        assert self._files is not None
         return Session(
             name,
             make_kernel=self._launcher,
             content=self._content,
+            files=self._files,
             session_log=SessionLog(self._session_logs / f"{name.session}.jsonl", self._clock),
             limits=self._settings.session,
             capture=self._settings.capture,
@@ -369,12 +393,13 @@ class InProcessHost:
     async def put_file(self, path: str, chunks: Iterable[bytes]) -> int:
         self._check_active()
         assert self._content is not None
+        assert self._files is not None
         with told_of_file(path):
             incoming = begin(self._content, path)
             try:
                 for chunk in chunks:
                     incoming.write(chunk)
-                return incoming.commit().size
+                return (await self._files.commit(incoming, path)).size
             finally:
                 incoming.discard()
 
@@ -383,7 +408,10 @@ class InProcessHost:
     ) -> FileWritten:
         self._check_active()
         assert self._content is not None
-        written = await receive(self._content, path, chunks, limit=limit, sha256=sha256)
+        assert self._files is not None
+        written = await receive(
+            self._content, path, chunks, limit=limit, sha256=sha256, commit=self._files.commit
+        )
         return FileWritten(name=path, bytes=written.size, sha256=written.sha256)
 
     async def stage_input(self, name: str, chunks: AsyncIterable[bytes], *, limit: int, sha256: str) -> str:
@@ -434,6 +462,8 @@ class InProcessHost:
         finally:
             if self._use is not None:
                 self._use.close()
+            if self._files is not None:
+                self._files.close()
             if self._content is not None:
                 self._content.close()
 

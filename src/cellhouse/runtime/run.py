@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from cellhouse.capture import DisplayRegistry, Recorder
-from cellhouse.files import HostileDir, Snapshot
+from cellhouse.files import HostileDir
 from cellhouse.kernel import Conversation, End, ExecuteRequest, InputAsked, Kernel, KernelItem, Output, Stray
 from cellhouse.kernel.conversation import Remark, Step, Tick
 from cellhouse.messages import Message, RawText
 from cellhouse.model import (
-    Artifact,
     CaptureLimits,
     Clock,
     EndReason,
@@ -23,7 +22,7 @@ from cellhouse.model import (
 )
 from cellhouse.runtime.ends import end_after_failure, our_fault
 from cellhouse.runtime.execution import Execution
-from cellhouse.runtime.files import FileWatch
+from cellhouse.runtime.files import ContentFiles, Made
 from cellhouse.runtime.late import LateRoutes
 from cellhouse.runtime.logs import logger
 from cellhouse.runtime.outcome import (
@@ -56,6 +55,7 @@ class Run:
         kernel: Kernel,
         *,
         content: HostileDir,
+        files: ContentFiles,
         displays: DisplayRegistry,
         late: LateRoutes,
         limits: SessionLimits,
@@ -71,7 +71,7 @@ class Run:
         self._late, self._limits, self._python = late, limits, python
         self._on_verdict = on_verdict
         self._variables = variables or {}
-        self._files = FileWatch(content, entries=capture.artifacts)
+        self._files = files
         self._conversation = Conversation(
             kernel,
             ExecuteRequest(
@@ -112,6 +112,7 @@ class Run:
             end_after_failure(self._execution, error, verdict)
             return verdict
         finally:
+            self._files.drop(self._execution.uid)
             self._stop_timers()
             if self._execution.settled:
                 self._late.add(self._execution.uid, self._recorder.late(), self._execution.log)
@@ -122,7 +123,7 @@ class Run:
             preparing = await self._silently(code)
             if preparing.died is not None or not _went_well(preparing):
                 return self._never_sent(preparing)
-        before = self._files.look()
+        await self._files.begin(execution.uid)
         cpu_before = self._kernel.cpu_seconds()
         execution.begin(self._recorder, self._conversation)
         self._start_timers()
@@ -147,11 +148,11 @@ class Run:
         usage = self._usage(end, cpu_before)
         if execution.request.environment and not verdict.kernel_lost:
             verdict = await self._restore_variables(verdict)
-        artifacts = await self._made_files(before)
+        made = await self._made_files()
         if self._kernel.distrusted and not verdict.kernel_lost:
             verdict = replace(verdict, session_state=SessionState.RESET, kernel_lost=True)
         self._on_verdict(verdict)
-        execution.freeze(verdict, artifacts=artifacts, usage=usage)
+        execution.freeze(verdict, made=made, usage=usage)
         return verdict
 
     def _preparing(self) -> Iterator[str]:
@@ -328,15 +329,24 @@ class Run:
 
     # what is told at the end
 
-    async def _made_files(self, before: Snapshot) -> list[Artifact] | None:
-        """The files it made; with a notice where some may be missing, None where nothing can be said at all."""
-        artifacts, cut = await self._files.made_since(before)
-        if not cut:
-            return artifacts
-        self._recorder.notice(
-            NoticeReason.FILES_NOT_LISTED, f"files that were made may be missing from the list: {cut}"
+    async def _made_files(self) -> Made | None:
+        """The files it made; with a notice where some are missing, None where nothing can be said at all."""
+        execution = self._execution
+        made = await self._files.end(
+            execution.uid, origin=str(execution.name), patterns=execution.request.mint or ()
         )
-        return artifacts or None
+        if (omitted := made.omitted) is not None:
+            self._recorder.notice(
+                NoticeReason.FILES_NOT_LISTED,
+                f"{omitted.files} more files ({omitted.bytes} bytes) were made or changed than the "
+                f"{len(made.artifacts)} that are listed, which is the limit (artifacts)",
+            )
+        if made.cut:
+            self._recorder.notice(
+                NoticeReason.FILES_NOT_LISTED,
+                f"files that were made may be missing from the list: {made.cut}",
+            )
+        return None if made.cut and not made.artifacts else made
 
     def _usage(self, end: End, cpu_before: float | None) -> Usage:
         wall = self._execution.wall()

@@ -5,6 +5,7 @@ import errno
 from functools import partial
 from pathlib import Path
 
+from cellhouse.artifacts import BoundStore
 from cellhouse.environments import find_environment
 from cellhouse.journal import Journal
 from cellhouse.model import (
@@ -40,12 +41,13 @@ class Runtimes:
         clock: Clock,
         journal: Journal,
         store: RuntimeStore,
+        artifacts: BoundStore,
         privileged: Privileged | None = None,
     ) -> None:
         """`privileged` is asked for the only runtime there is; without it, each asks for itself."""
         self._settings, self._clock = settings, clock
         self._privileged = privileged
-        self._journal, self._store = journal, store
+        self._journal, self._store, self._artifacts = journal, store, artifacts
         self.hosts: dict[str, RuntimeHost] = {}
         self._creating: dict[str, asyncio.Future[None]] = {}
         self._requests = CreateRequests()
@@ -100,6 +102,7 @@ class Runtimes:
                 token=record.token,
                 environment=environment,
                 journal=self._journal,
+                artifacts=self._artifacts,
                 settings=self._settings,
                 clock=self._clock,
                 on_gone=self._gone,

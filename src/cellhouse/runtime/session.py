@@ -31,6 +31,7 @@ from cellhouse.model import (
 )
 from cellhouse.runtime.ends import because, end_after_failure, end_unstarted, ending_reason, log_of
 from cellhouse.runtime.execution import Execution, Stage
+from cellhouse.runtime.files import ContentFiles
 from cellhouse.runtime.inputs import Inputs
 from cellhouse.runtime.late import LateRoutes
 from cellhouse.runtime.logs import logger
@@ -60,6 +61,7 @@ class Session:
         *,
         make_kernel: KernelMaker,
         content: HostileDir,
+        files: ContentFiles,
         session_log: SessionLog,
         limits: SessionLimits,
         capture: CaptureLimits,
@@ -73,7 +75,7 @@ class Session:
         self.name = name
         self.language = language
         self.limits, self.capture, self.clock = limits, capture, clock
-        self.content = content
+        self.content, self._files = content, files
         self.log = session_log
         self.late = LateRoutes(session_log)
         self.displays = DisplayRegistry(capture.display_ids)
@@ -273,6 +275,7 @@ class Session:
                 execution,
                 kernel,
                 content=self.content,
+                files=self._files,
                 displays=self.displays,
                 late=self.late,
                 limits=self.limits,

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import stat
-from collections.abc import AsyncIterable, Iterator
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
@@ -70,9 +70,18 @@ def begin(content: HostileDir, path: str) -> Incoming:
 
 
 async def receive(
-    content: HostileDir, path: str, chunks: AsyncIterable[bytes], *, limit: int, sha256: str = ""
+    content: HostileDir,
+    path: str,
+    chunks: AsyncIterable[bytes],
+    *,
+    limit: int,
+    sha256: str = "",
+    commit: Callable[[Incoming, str], Awaitable[Written]],
 ) -> Written:
-    """Write a file whole from pieces as they come. It is there when all has come, and has the digest asked for."""
+    """Write a file whole from pieces as they come. It is there when all has come, and has the digest asked for.
+
+    `commit` gives it its name.
+    """
     with told_of_file(path):
         incoming = begin(content, path)
         try:
@@ -95,7 +104,7 @@ async def receive(
                     "sha256",
                     f"{incoming.sha256} was received and {sha256[:64]} announced; send the file again",
                 )
-            return incoming.commit()
+            return await commit(incoming, path)
         finally:
             incoming.discard()
 
