@@ -62,7 +62,7 @@ async def house(environment: Environment, tmp_path_factory: pytest.TempPathFacto
     settings = Settings(
         state_dir=tmp_path_factory.mktemp("content") / "state",
         environments=(environment.prefix.parent,),
-        capture=CaptureLimits(artifacts=1_000),
+        capture=CaptureLimits(artifacts=1_000, content_entries=1_000),
     )
     await warm_threads()
     async with House(settings=settings) as made:
@@ -270,7 +270,14 @@ async def test_odd_things_are_told_or_left_out_and_all_of_them_go(place: Place) 
     told = {artifact.name: artifact.bytes for artifact in result.artifacts or ()}
     assert {"two\nlines", "-rf", " ", "...", "x" * 255, "original", "hard", "sparse"} <= told.keys()
     assert told["sparse"] == 60 * MIB
-    assert not {"fifo", "socket", "link", "loop", "magic"} & told.keys()
+    kinds = {
+        artifact.name: artifact.error_info.metadata["kind"]
+        for artifact in result.artifacts or ()
+        if artifact.error_info is not None and artifact.error_info.reason == "NOT_A_FILE"
+    }
+    assert {"fifo", "link", "loop", "magic"} <= kinds.keys()
+    assert {kinds["link"], kinds["loop"], kinds["magic"]} == {"symbolic link"}
+    assert [told[name] for name in kinds] == [None] * len(kinds)
     assert not any(name.startswith("magic/") for name in told)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from cellhouse.artifacts import BoundStore, LocalStore, Scope
 from cellhouse.files import HostileDir
 from cellhouse.journal import ExecutionLog, Journal, StartRecord
 from cellhouse.kernel import Kernel
@@ -27,6 +28,7 @@ from cellhouse.model import (
     rfc3339,
 )
 from cellhouse.runtime.execution import Execution
+from cellhouse.runtime.files import ContentFiles
 from cellhouse.runtime.outcome import Ending
 from cellhouse.runtime.session import Session
 from cellhouse.runtime.session_log import SessionLog, read_session_log
@@ -74,6 +76,7 @@ class Rig:
         self._make_kernel = make_kernel
         self._clock = SystemClock()
         self._hostile_dir: HostileDir
+        self._files: ContentFiles
 
     async def open(self) -> "Rig":
         self.content.mkdir()
@@ -81,10 +84,13 @@ class Rig:
             self._directory / "journal", clock=self._clock, retention=RetentionLimits()
         )
         self._hostile_dir = HostileDir.open(self.content)
+        store = BoundStore(LocalStore(self._directory / "artifacts"), Scope("tenant"))
+        self._files = ContentFiles(self._hostile_dir, CaptureLimits(), artifacts=store, minting="off")
         self.session = Session(
             NAME,
             make_kernel=self._kernel,
             content=self._hostile_dir,
+            files=self._files,
             session_log=SessionLog(self._directory / "session.jsonl", self._clock),
             limits=SessionLimits(),
             capture=CaptureLimits(),
@@ -95,6 +101,7 @@ class Rig:
     async def close(self) -> None:
         await self.session.close(Ending.DELETE_SESSION, "the test is over")
         await self.journal.close()
+        self._files.close()
         self._hostile_dir.close()
 
     async def _kernel(self) -> Kernel:

@@ -24,7 +24,7 @@ async def house(environment: Environment, tmp_path_factory: pytest.TempPathFacto
     settings = Settings(
         state_dir=tmp_path_factory.mktemp("promise") / "state",
         environments=(environment.prefix.parent,),
-        capture=CaptureLimits(bundle_bytes=1 << 20, artifacts=100),
+        capture=CaptureLimits(bundle_bytes=1 << 20, artifacts=100, content_entries=250),
         session=SessionLimits(interrupt_grace=0.5),
         spares=0,
     )

@@ -13,12 +13,14 @@ async def test_no_files_are_an_empty_list_and_unknown_files_are_no_list(caller: 
     assert none["artifacts"] == []
     some = (await caller.run("open('a.txt', 'w').write('hello')")).to_wire()
     assert [(made["name"], made["bytes"]) for made in some["artifacts"]] == [("a.txt", "5")]
-    # More than the house looks at. What it saw it tells, and that there may be more;
+    # More than the house lists: the rest is counted;
     many = await caller.run("for number in range(200): open(f'{number}.txt', 'w').close()")
     assert many.artifacts is not None
-    assert 0 < len(many.artifacts) < 200
+    assert many.artifacts_omitted is not None
+    assert (len(many.artifacts), many.artifacts_omitted.files) == (100, 100)
     assert [notice.reason for notice in many.notices or ()] == [NoticeReason.FILES_NOT_LISTED]
-    # where it saw nothing new among so many, it does not say that there was nothing.
+    # more than it looks at: where it saw nothing new among so many, it does not say that there was nothing.
+    await caller.run("for number in range(200): open(f'more-{number}.txt', 'w').close()")
     unknown = await caller.run("print('x')")
     assert "artifacts" not in unknown.to_wire()
     assert [notice.reason for notice in unknown.notices or ()] == [NoticeReason.FILES_NOT_LISTED]

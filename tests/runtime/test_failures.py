@@ -17,7 +17,7 @@ from cellhouse.model import (
     Outcome,
 )
 from cellhouse.runtime import ExecutionHandle
-from cellhouse.runtime.files import FileWatch
+from cellhouse.runtime.files import ContentFiles
 from cellhouse.runtime.late import LateRoutes
 from cellhouse.runtime.run import Run
 from tests.runtime.kernels import FakeKernel
@@ -142,7 +142,7 @@ async def test_what_fails_before_the_code_is_sent_keeps_no_reader(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(FileWatch, "look", broken)
+        patch.setattr(ContentFiles, "begin", broken)
         handle = await place.start("print never")
         await within(handle)
         assert kinds(await within(all_of(handle, late=True)))[-1] == "finished"

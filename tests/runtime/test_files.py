@@ -88,12 +88,13 @@ async def test_more_names_than_are_compared(fakes: FakeWorld, tmp_path: Path) ->
 async def test_a_directory_that_cannot_be_read_is_no_failure(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = await place.running("print x\nhold")
+    running = await place.running("write a.txt x\nprint x\nhold")
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(HostileDir, "scan", refuse)
+    monkeypatch.setattr(HostileDir, "stat", refuse)
     place.kernel.release.set()
     result = await within(running)
     assert (result.stdout, result.artifacts) == ("x\n", None)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from cellhouse import House
-from cellhouse.files import Snapshot
 from cellhouse.kernel import KernelStartFailed
 from cellhouse.model import (
     EndReason,
@@ -18,7 +17,7 @@ from cellhouse.model import (
     SessionLimits,
     SessionState,
 )
-from cellhouse.runtime.files import FileWatch
+from cellhouse.runtime.files import ContentFiles
 from cellhouse.runtime.run import Run
 from tests.runtime.support import FakeWorld, Place, new_place, notices, reason, settings, within
 
@@ -307,15 +306,15 @@ async def test_a_death_while_files_are_compared_ends_what_waited(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     comparing, may_end = asyncio.Event(), asyncio.Event()
-    made_since = FileWatch.made_since
+    end = ContentFiles.end
 
-    async def slowly(self: FileWatch, before: Snapshot) -> Any:
+    async def slowly(self: ContentFiles, uid: str, **more: Any) -> Any:
         comparing.set()
         await may_end.wait()
-        return await made_since(self, before)
+        return await end(self, uid, **more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(FileWatch, "made_since", slowly)
+        patch.setattr(ContentFiles, "end", slowly)
         first = await place.start("set x 1")
         await within(comparing.wait())
         waiting = [await place.start("get x"), await place.start("print never")]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cellhouse.files import HostileDir
+from cellhouse.files import HostileDir, Incoming, Written
 from cellhouse.model import CallReason, FailedPrecondition, InvalidArgument, NotFound
 from cellhouse.runtime import transfer
 from cellhouse.runtime.transfer import BLOCK, ContentFile, listing, receive
@@ -28,17 +28,21 @@ async def pieces(*parts: bytes) -> AsyncIterator[bytes]:
         yield part
 
 
+async def commit(incoming: Incoming, path: str) -> Written:
+    return incoming.commit()
+
+
 async def test_pieces_of_any_size_become_one_file(content: HostileDir, tmp_path: Path) -> None:
     parts = [b"a", b"", b"b" * (3 * BLOCK), b"c" * 10]
     whole = b"".join(parts)
-    written = await within(receive(content, "x/y", pieces(*parts), limit=len(whole)))
+    written = await within(receive(content, "x/y", pieces(*parts), limit=len(whole), commit=commit))
     assert (written.size, written.sha256) == (len(whole), hashlib.sha256(whole).hexdigest())
     assert (tmp_path / "content" / "x" / "y").read_bytes() == whole
 
 
 async def test_one_byte_too_many_and_nothing_is_there(content: HostileDir, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument) as refused:
-        await within(receive(content, "x", pieces(b"1234", b"5"), limit=4))
+        await within(receive(content, "x", pieces(b"1234", b"5"), limit=4, commit=commit))
     assert refused.value.reason == CallReason.BODY_TOO_LARGE
     assert os.listdir(tmp_path / "content") == []
 
@@ -51,7 +55,7 @@ async def test_who_is_cancelled_leaves_nothing(content: HostileDir, tmp_path: Pa
         came.set()
         await never.wait()
 
-    receiving = asyncio.ensure_future(receive(content, "x", stuck(), limit=1 << 30))
+    receiving = asyncio.ensure_future(receive(content, "x", stuck(), limit=1 << 30, commit=commit))
     await within(came.wait())
     receiving.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cellhouse.cli.service import OK, Json, Url, exit_with, print_json, print_table, read_name, with_service
-from cellhouse.cli.show import size_text, tame
+from cellhouse.cli.show import file_text, size_text, tame
 from cellhouse.house import House
 from cellhouse.model import ExecuteCodeResult, ExecutionName, InvalidArgument, NotFound
 from cellhouse.runtime.state import state_root
@@ -112,7 +112,7 @@ def _facts(result: ExecuteCodeResult) -> list[tuple[str, str]]:
     for output in result.rich_outputs:
         size = output.error_info.reason if output.error_info else size_text(output.size_bytes or 0)
         facts.append((f"output {output.index}", f"{', '.join(output.mime_types)}, {size}"))
-    facts += [("file", f"{each.name}, {size_text(each.bytes or 0)}") for each in result.artifacts or ()]
+    facts += [("file", file_text(each)) for each in result.artifacts or ()]
     facts += [("notice", f"{each.reason}: {each.text}") for each in result.notices or ()]
     if result.output_truncated:
         facts.append(

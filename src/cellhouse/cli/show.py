@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from cellhouse.model import (
+    Artifact,
     ClearedEvent,
     DisplayEvent,
     DisplayUpdatedEvent,
@@ -82,7 +83,7 @@ class Show:
                     what = f"{what}, {_on_the_host(result, output.file_path, state_dir)}"
                 self.remark(f"output {output.index}: {what}", "cyan")
         for artifact in result.artifacts or ():
-            self.remark(f"file: {artifact.name}, {size_text(artifact.bytes or 0)}", "cyan")
+            self.remark(f"file: {file_text(artifact)}", "cyan")
         for path in saved:
             self.remark(f"saved: {path}", "green")
         if result.outcome not in (Outcome.OK, Outcome.ERROR):
@@ -162,3 +163,14 @@ def size_text(size: int) -> str:
             break
         value /= 1000
     return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def file_text(artifact: Artifact) -> str:
+    """A file in a line: its size, what is the matter with it, and whose it is where that is not the execution's own."""
+    parts = [artifact.name]
+    if artifact.bytes is not None:
+        parts.append(size_text(artifact.bytes))
+    if artifact.error_info is not None:
+        parts.append(artifact.error_info.metadata.get("kind", artifact.error_info.reason))
+    parts += [each for each in (artifact.attribution, artifact.ref) if each]
+    return ", ".join(parts)

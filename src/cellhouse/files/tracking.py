@@ -196,8 +196,12 @@ class Tracker:
         self._everything = True  # until this look has been through
         if everything:
             cut = self._walk(b"", seen)
+            missed = self._known.keys() - seen.keys()
             if not cut:
-                gone = self._known.keys() - seen.keys()
+                gone = missed
+            else:
+                for path in missed:  # it may be there, and can't be followed any more
+                    del self._known[path]
         else:
             for path in hinted:
                 cut |= self._look_at(path, seen, gone)
@@ -207,7 +211,9 @@ class Tracker:
                 if path not in seen:
                     cut |= self._look_at(path, seen, gone)
         changes = self._compare(seen, gone, hinted, looked_ns)
-        self._cut, self._looked_ns, self._everything = cut, looked_ns, False
+        # More came one by one than are compared: from now on each look says that it does not see them all.
+        full = frozenset({"entries"}) if len(self._known) > self._limits.entries else frozenset()
+        self._cut, self._looked_ns, self._everything = cut | full, looked_ns, False
         return Changes(changes, gone, cut)
 
     def _walk(self, below: bytes, seen: dict[bytes, FileMark]) -> frozenset[str]:

@@ -112,8 +112,12 @@ class ContentFiles:
         return Made(artifacts, _omitted(rest, self._limits.artifacts), ", ".join(sorted(active.cut)))
 
     def drop(self, uid: str) -> None:
-        """Nothing is to be told of it any more."""
-        self._active.pop(uid, None)
+        """Nothing is to be told of it any more; what was found so far is told to the next one, as nobody's in particular."""
+        if (active := self._active.pop(uid, None)) is None:
+            return
+        self._background.cut |= active.cut
+        for path, found in active.found.items():
+            self._background.found.setdefault(path, Found(found.change, BACKGROUND))
 
     async def commit(self, incoming: Incoming, path: str) -> Written:
         """Put a file of the service's own in place: as it is then, nobody made it here."""
