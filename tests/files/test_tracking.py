@@ -166,6 +166,15 @@ def test_written_by_another_name_of_it(tracker: Tracker, here: Path) -> None:
     assert found(tracker) == {"a/one": "changed", "two": "changed"}
 
 
+def test_written_by_a_name_that_is_gone(tracker: Tracker, here: Path) -> None:
+    (here / "one").write_text("x")
+    os.link(here / "one", here / "two")
+    found(tracker)
+    (here / "one").write_text("yy")
+    (here / "one").unlink()
+    assert found(tracker) == {"two": "changed"}
+
+
 def test_written_through_memory_that_was_mapped_before(tracker: Tracker, here: Path) -> None:
     (here / "a").write_bytes(bytes(8192))
     learn(tracker, tracker.look())

@@ -206,10 +206,7 @@ class Tracker:
             for path in hinted:
                 cut |= self._look_at(path, seen, gone)
         cut |= self._look_at_open(seen, gone)
-        for mark in [each for each in seen.values() if each.links > 1]:
-            for path in [path for path, known in self._known.items() if known.mark.inode == mark.inode]:
-                if path not in seen:
-                    cut |= self._look_at(path, seen, gone)
+        cut |= self._look_at_other_names(seen, gone, hinted)
         changes = self._compare(seen, gone, hinted, looked_ns)
         # More came one by one than are compared: from now on each look says that it does not see them all.
         full = frozenset({"entries"}) if len(self._known) > self._limits.entries else frozenset()
@@ -274,6 +271,19 @@ class Tracker:
         gone.update(each for each in self._known if each.startswith(prefix))
         for each in [each for each in self._directories if each.startswith(prefix)]:
             del self._directories[each]
+
+    def _look_at_other_names(
+        self, seen: dict[bytes, FileMark], gone: set[bytes], hinted: dict[bytes, bool]
+    ) -> frozenset[str]:
+        """What is written under one name of a file gives no hint for its others."""
+        before = [known.mark for path in (*gone, *hinted) if (known := self._known.get(path)) is not None]
+        inodes = {mark.inode for mark in (*seen.values(), *before) if mark.links > 1 and mark.is_file}
+        cut: frozenset[str] = frozenset()
+        if inodes:
+            for path in [path for path, known in self._known.items() if known.mark.inode in inodes]:
+                if path not in seen and path not in gone:
+                    cut |= self._look_at(path, seen, gone)
+        return cut
 
     def _look_at_open(self, seen: dict[bytes, FileMark], gone: set[bytes]) -> frozenset[str]:
         """What somebody has open can change without a hint, where it is mapped into memory."""
