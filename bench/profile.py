@@ -45,7 +45,7 @@ STAGES: Mapping[str, Sequence[tuple[str, tuple[str, ...]]]] = {
     "keeper": (
         ("the link to the service", ("cellhouse/keepers/",)),
         ("taken in and queued", ("cellhouse/house.py", "cellhouse/runtime/in_process.py", "cellhouse/runtime/once.py")),
-        ("files of /content", ("cellhouse/runtime/files.py", "cellhouse/files/hostile.py", "cellhouse/files/snapshot.py")),
+        ("files of /content", ("cellhouse/runtime/files.py", "cellhouse/files/hostile.py", "cellhouse/files/tracking.py")),
         ("the record and its index", ("cellhouse/journal/", "cellhouse/files/records.py")),
         ("frames and pipes of the kernel", ("cellhouse/kernel/", "cellhouse/messages/")),
         ("what was put out, as events", ("cellhouse/capture/", "cellhouse/model/", "pydantic/")),

@@ -123,7 +123,7 @@ class FakeWorld:
         # Its prefix is nowhere, and is not going to be removed.
         patch.setattr(Use, "of", lambda environment: Use(-1))
 
-    def _sandbox(self, level: str, spec: SandboxSpec) -> FakeSandbox:
+    def _sandbox(self, level: str, spec: SandboxSpec, *_: object) -> FakeSandbox:
         self.sandboxes.append(FakeSandbox(spec))
         return self.sandboxes[-1]
 

@@ -8,6 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from cellhouse.cli.artifacts import app as artifacts_app
 from cellhouse.cli.command import HINT, RunCommand, arguments_of
 from cellhouse.cli.config import app as config_app, load_or_exit
 from cellhouse.cli.cp import cp
@@ -39,6 +40,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(artifacts_app, name="artifacts")
 app.add_typer(config_app, name="config")
 app.add_typer(env_app, name="env")
 app.add_typer(journal_app, name="journal")

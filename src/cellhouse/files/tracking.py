@@ -5,7 +5,6 @@ SHA-256. inotify says only where to look: without it, or where it lost something
 """
 
 import contextlib
-import hashlib
 import os
 import stat
 import time
@@ -13,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cellhouse.files import inotify
+from cellhouse.files.digests import FileDigest
 from cellhouse.files.errors import FileError
 from cellhouse.files.hostile import SCAN_DEPTH, HostileDir, kind_of
 from cellhouse.files.inotify import Hint, Inotify
@@ -374,20 +374,18 @@ class Tracker:
         if mark.size > min(_HASHED_BYTES, self._budget):
             return ""
         self._budget -= mark.size
-        digest, left = hashlib.sha256(), mark.size
         try:
             fd = self._opened(path)
         except (OSError, FileError):
             return ""
+        digest = FileDigest(fd)
         try:
-            while left > 0 and (block := os.read(fd, min(left, 1 << 20))):
-                digest.update(block)
-                left -= len(block)
+            digest.advance(mark.size)
         except OSError:
             return ""
         finally:
             os.close(fd)
-        return digest.hexdigest() if not left else ""
+        return digest.sha256 if digest.size == mark.size else ""
 
     # What is known from elsewhere
 

@@ -1,6 +1,5 @@
 """Files that were made, as they are told: bytes as really read, media type, SHA-256, and put into the store where that is wanted."""
 
-import hashlib
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -12,6 +11,7 @@ from cellhouse.artifacts import KIND_FILE, BoundStore
 from cellhouse.files import (
     HEAD_BYTES,
     Change,
+    FileDigest,
     FileError,
     FileMark,
     HostileDir,
@@ -123,22 +123,20 @@ class Describer:
         before = FileMark.of(os.fstat(fd))
         if before.size > budget.read:
             return Described(_over_bytes(change, before, budget.read))
-        digest, count, head = hashlib.sha256(), 0, b""
-        while count <= before.size and (block := os.read(fd, min(_BLOCK, before.size + 1 - count))):
-            head = head or block[:HEAD_BYTES]
-            digest.update(block)
-            count += len(block)
+        digest, head = FileDigest(fd), os.pread(fd, HEAD_BYTES, 0)
+        while digest.size <= before.size and digest.advance(min(_BLOCK, before.size + 1 - digest.size)):
             if budget.is_late:
-                budget.read -= count
-                told = {"readBytes": str(count)}
+                budget.read -= digest.size
+                told = {"readBytes": str(digest.size)}
                 return Described(_artifact(change, FileReason.TIME_LIMIT, told, size=before.size))
+        count = digest.size
         budget.read -= count
         after = FileMark.of(os.fstat(fd))
         is_open = bool(open_for_writing(fd))
         if count != before.size or after != before:
             artifact = _artifact(change, FileReason.FILE_CHANGES, size=count, head=head, is_open=is_open)
             return Described(artifact, (change.path, after, "", is_open))
-        sha256 = digest.hexdigest()
+        sha256 = digest.sha256
         artifact = Artifact(
             name=exact(change.path),
             bytes=count,
