@@ -35,11 +35,13 @@ def block(code: str) -> str:
     return f"```python\n{code}\n```"
 
 
-async def converse(executor: CellhouseCodeExecutor, script: Script, user: str = "anna") -> InMemoryRunner:
+async def converse(
+    executor: CellhouseCodeExecutor, script: Script, user: str = "anna", more: tuple[types.Part, ...] = ()
+) -> InMemoryRunner:
     agent = LlmAgent(name="coder", model=script, code_executor=executor)
     runner = InMemoryRunner(agent=agent, app_name="app")
     session = await runner.session_service.create_session(app_name="app", user_id=user, session_id="same")
-    message = types.Content(role="user", parts=[types.Part(text="go")])
+    message = types.Content(role="user", parts=[types.Part(text="go"), *more])
     async for _ in runner.run_async(user_id=user, session_id=session.id, new_message=message):
         pass
     return runner
@@ -109,6 +111,15 @@ async def test_a_child_process_will_do_for_that() -> None:
     assert not executor.stateful
     assert "stdout was cut" in script.read[1]
     assert "5001 characters" in script.read[1]
+
+
+async def test_data_files_of_a_message_are_where_adk_says(blocking: BlockingRunner) -> None:
+    executor = CellhouseCodeExecutor(blocking, optimize_data_file=True)
+    script = Script(model="s", lines=[block("print(open('data_1_2.csv').read())"), "done"], read=[])
+    table = types.Part.from_bytes(data=b"name,count\nred,7\n", mime_type="text/csv")
+    await converse(executor, script, more=(table,))
+    assert "Total rows: 1" in script.read[0]
+    assert "red,7" in script.read[1]
 
 
 @pytest.mark.parametrize("fields", [{"stateful": True}, {"optimize_data_file": True}])

@@ -15,11 +15,12 @@ from cellhouse.model import (
     CodeResult,
     FailedPrecondition,
     InvalidArgument,
+    NotFound,
     NoticeReason,
     Outcome,
     SessionState,
 )
-from cellhouse.runners import Eviction, EvictionReason, PoolLimits, SessionCodeRunner
+from cellhouse.runners import Eviction, EvictionReason, Input, PoolLimits, SessionCodeRunner
 from cellhouse.runners.houses import AnyHouse
 from cellhouse.runners.session import runtime_id_of
 from cellhouse.sandbox import SandboxLoss
@@ -162,6 +163,28 @@ async def test_small_files_come_with_their_bytes_and_others_without(house: House
         result = await runner.run("write small.txt abcd\nwrite large.txt abcdef", key="k")
     data = {artifact.name: (artifact.bytes, artifact.data) for artifact in result.artifacts or ()}
     assert data == {"small.txt": (4, b"abcd"), "large.txt": (6, None)}
+
+
+async def test_inputs_are_staged_also_by_a_runner_that_has_to_start_anew(
+    runner: SessionCodeRunner, house: House, tmp_path: Path
+) -> None:
+    (tmp_path / "local.txt").write_text("local")
+    stored = await house.artifacts.put(b"stored", kind="input", media_type="text/plain")
+    session = await runner.start(key="k")
+    await house.delete_runtime(session.runtime)
+    inputs: dict[str, Input] = {"a": b"bytes", "b": tmp_path / "local.txt", "c": stored.ref}
+    result = await runner.run("print x", key="k", inputs=inputs)
+    assert reasons(result) == [NoticeReason.SESSION_EVICTED]
+    session = await runner.start(key="k")
+    paths = await session.stage({"d": b"more"})
+    assert paths["d"].endswith("/inputs/d")
+    files = await house.list_files(session.runtime, "inputs")
+    assert {each.name: each.bytes for each in files.files} == {
+        "inputs/a": 5, "inputs/b": 5, "inputs/c": 6, "inputs/d": 4,
+    }  # fmt: skip
+    with pytest.raises(NotFound, match="art_"):
+        await session.stage({"e": "art_" + "x" * 22})
+    assert await runner.start(key="k") is session
 
 
 async def test_a_kernel_of_another_language_is_refused_and_leaves_no_runtime(house: House) -> None:

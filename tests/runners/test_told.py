@@ -6,6 +6,7 @@ import pytest
 
 from cellhouse.model import (
     Artifact,
+    ArtifactsOmitted,
     ErrorInfo,
     ExecuteCodeResult,
     ExecutionError,
@@ -118,15 +119,20 @@ def test_files_keep_their_ref_and_those_without_a_length_are_told_of() -> None:
             artifacts=(
                 Artifact(name="a", bytes=0, ref="art_x", media_type="text/plain"),
                 Artifact(name="pipe", error_info=ErrorInfo(reason="NOT_REGULAR")),
-            )
+                Artifact(name="big", bytes=9, error_info=ErrorInfo(reason="QUOTA")),
+            ),
+            artifacts_omitted=ArtifactsOmitted(files=3, bytes=7, error_info=ErrorInfo(reason="TOO_MANY")),
         ),
         data={"a": b""},
     )
     assert result.to_wire()["artifacts"] == [
-        {"name": "a", "bytes": 0, "mediaType": "text/plain", "data": "", "ref": "art_x"}
+        {"name": "a", "bytes": 0, "mediaType": "text/plain", "data": "", "ref": "art_x"},
+        {"name": "big", "bytes": 9},
     ]
-    assert result.notices is not None
-    assert result.notices[0].text == "files that can't be handed over: pipe (NOT_REGULAR)"
+    assert [notice.text for notice in result.notices or ()] == [
+        "files that can't be handed over: pipe (NOT_REGULAR), big (QUOTA)",
+        "3 more files of 7 bytes were made or changed and are not listed: TOO_MANY",
+    ]
     assert code_result(told(artifacts=None)).artifacts is None
 
 

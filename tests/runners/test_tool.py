@@ -38,6 +38,7 @@ TRAITS = RunnerTraits(
     scopes=frozenset({"call", "run", "session"}),
     max_output_chars=100,
     output_location="/content",
+    inputs_found="they are in INPUTS",
 )
 
 
@@ -149,6 +150,7 @@ def test_inputs_that_the_runner_can_not_stage_are_refused() -> None:
 async def test_wanted_inputs_are_staged_and_their_paths_told(runner: FakeRunner) -> None:
     tool = code_runner_tool(runner, scope="call", inputs={"a.csv": b"1", "b.csv": b"2"})
     assert tool.parameters["properties"]["inputs"]["items"]["enum"] == ["a.csv", "b.csv"]
+    assert "they are in INPUTS" in tool.parameters["properties"]["inputs"]["description"]
     text = await tool("1", ["b.csv"])
     assert runner.staged == [{"b.csv": b"2"}]
     assert 'input "b.csv": /content/inputs/b.csv' in text

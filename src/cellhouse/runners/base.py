@@ -4,7 +4,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
 
@@ -14,13 +13,14 @@ from cellhouse.model import (
     ExecuteCodeRequest,
     FailedPrecondition,
     InvalidArgument,
+    StagedInput,
 )
 from cellhouse.model.limits import OUTPUT_LIMIT_MAX
 
 Scope = Literal["call", "run", "session"]
 """How long variables and files may last: one call, one run of an agent, or until the session is stopped."""
-Input = bytes | Path | str
-"""What is staged: bytes, a file of this machine, or the ref of an artifact."""
+Input = StagedInput
+"""What is staged: bytes, a Path of this machine, or (a `str`) the ref of an artifact."""
 
 KEY_CHARS: Final = 1_024
 _SHOWN: Final = 80
@@ -38,7 +38,7 @@ class RunnerTraits:
     state: bool
     # Whether files that the code leaves in `output_location` are reported.
     artifacts: bool
-    # Whether inputs can be staged.
+    # Whether inputs can be staged; how the code finds them is in `inputs_found`.
     inputs: bool
     # Whether code runs behind walls.
     sandboxed: bool
@@ -47,6 +47,8 @@ class RunnerTraits:
     max_output_chars: int
     # Where the code is to put files that shall be reported; empty where none are.
     output_location: str = ""
+    # In words, for whoever writes the code; empty where none are staged.
+    inputs_found: str = ""
 
     def refuse_scope(self, scope: str) -> None:
         """FAILED_PRECONDITION where this runner can't give the scope: it is never narrowed nor widened."""

@@ -1,6 +1,6 @@
 """What a session runner asks of a house, in this process, kept, or far away."""
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from typing import Any, Protocol
 
 from cellhouse.model import (
@@ -9,6 +9,7 @@ from cellhouse.model import (
     Runtime,
     RuntimeSpec,
     Session,
+    StagedInput,
 )
 from cellhouse.runtime import ContentFile
 
@@ -33,6 +34,8 @@ class AnyHouse(Protocol):
     async def cancel(self, name: str) -> None: ...
 
     async def restart(self, session: str) -> None: ...
+
+    async def stage_inputs(self, runtime: str, inputs: Mapping[str, StagedInput]) -> Mapping[str, str]: ...
 
     def execute(self, request: ExecuteCodeRequest) -> Awaitable[Handle]: ...
 

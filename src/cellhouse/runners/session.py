@@ -5,11 +5,12 @@ import contextlib
 import hashlib
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Self
 
 from cellhouse.house import House
 from cellhouse.model import (
+    INPUTS_VARIABLE,
     CallReason,
     CellhouseError,
     Clock,
@@ -29,6 +30,7 @@ from cellhouse.model import (
 from cellhouse.runners.base import (
     CodeRunner,
     CodeSession,
+    Input,
     RunnerTraits,
     check_call,
     check_output_chars,
@@ -83,6 +85,8 @@ class SessionCodeRunner(CodeRunner):
             update={
                 # There is one session only: a zygote would get warm beside it for nothing.
                 "start": given.start or "fresh",
+                # A model reads names and refs, so what it makes has one.
+                "minting": given.minting or "all",
                 "idle_seconds": given.idle_seconds or self._limits.idle_seconds + _IDLE_MARGIN,
             }
         )
@@ -99,11 +103,12 @@ class SessionCodeRunner(CodeRunner):
             ),
             state=True,
             artifacts=True,
-            inputs=False,
+            inputs=True,
             sandboxed=walls,
             scopes=frozenset({"call", "run", "session"}),
             max_output_chars=check_output_chars(max_output_chars),
             output_location="/content",
+            inputs_found=f"the environment variable {INPUTS_VARIABLE} holds a JSON object of their names and paths",
         )
 
     @property
@@ -201,6 +206,14 @@ class SessionCodeSession(CodeSession):
         """See CodeSession. The runtime is deleted with its files; records of executions stay in the house."""
         await self._pool.stop(self.key, self)
 
+    async def stage(self, inputs: Mapping[str, Input]) -> dict[str, str]:
+        """See CodeSession. INVALID_ARGUMENT for an input that is none, NOT_FOUND for an artifact that is not there."""
+        with self._used():
+            try:
+                return dict(await self._house.stage_inputs(self.runtime, inputs))
+            except NotFound as error:
+                raise self._lost(error) from error
+
     async def reset(self) -> None:
         """A fresh kernel for the next call, which is told so; files stay. What runs and waits ends."""
         with self._used():
@@ -240,13 +253,17 @@ class SessionCodeSession(CodeSession):
             handle = await self._house.execute(request)
             return await _result(handle)
         except NotFound as error:
-            if error.reason not in _GONE:
-                raise
-            self._pool.lost(self.key, self, str(error))
-            raise session_gone(self.key, str(error)) from error
+            raise self._lost(error) from error
         except asyncio.CancelledError:
             await self._cancel(f"{self.name}/executions/{request.execution_id}")
             raise
+
+    def _lost(self, error: NotFound) -> CellhouseError:
+        """What to tell of it: that the session is gone, where it is that which was not found."""
+        if error.reason not in _GONE:
+            return error
+        self._pool.lost(self.key, self, str(error))
+        return session_gone(self.key, str(error))
 
     async def _cancel(self, execution: str) -> None:
         """Whoever called has gone, and it was theirs alone."""

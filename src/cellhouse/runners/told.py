@@ -132,6 +132,8 @@ def _artifacts(
             why = artifact.error_info.reason if artifact.error_info is not None else "its length is not known"
             unread.append(f"{artifact.name} ({why})")
             continue
+        if artifact.error_info is not None:
+            unread.append(f"{artifact.name} ({artifact.error_info.reason})")
         found.append(
             CodeArtifact(
                 name=artifact.name,
@@ -142,11 +144,16 @@ def _artifacts(
                 ref=artifact.ref,
             )
         )
-    if not unread:
-        return tuple(found), ()
-    more = f" and {len(unread) - _FILES_TOLD} more" if len(unread) > _FILES_TOLD else ""
-    text = f"files that can't be handed over: {', '.join(unread[:_FILES_TOLD])}{more}"
-    return tuple(found), (Notice(reason=NoticeReason.FILES_NOT_LISTED, text=text),)
+    notices = []
+    if unread:
+        more = f" and {len(unread) - _FILES_TOLD} more" if len(unread) > _FILES_TOLD else ""
+        notices.append(f"files that can't be handed over: {', '.join(unread[:_FILES_TOLD])}{more}")
+    if (omitted := told.artifacts_omitted) is not None:
+        notices.append(
+            f"{omitted.files} more files of {omitted.bytes} bytes were made or changed and are not listed: "
+            f"{omitted.error_info.reason}"
+        )
+    return tuple(found), tuple(Notice(reason=NoticeReason.FILES_NOT_LISTED, text=text) for text in notices)
 
 
 def _displays(told: ExecuteCodeResult) -> tuple[CodeDisplay, ...]:

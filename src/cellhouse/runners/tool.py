@@ -247,7 +247,7 @@ def _parameters(traits: RunnerTraits, inputs: Mapping[str, Input]) -> dict[str, 
         properties["inputs"] = {
             "type": "array",
             "items": {"type": "string", "enum": list(inputs)},
-            "description": "Names of the inputs that the code reads; each is put into its working directory first.",
+            "description": f"Names of the inputs that the code reads. They are put in place first; {traits.inputs_found}.",
         }
     return {
         "type": "object",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cellhouse.model import CallReason, CellhouseError, CodeResult, mint_uid
-from cellhouse.runners.base import CodeRunner, CodeSession
+from cellhouse.runners.base import CodeRunner, CodeSession, Input
 from cellhouse.runners.testing.programs import Programs, programs_for
 
 HANG_SECONDS: Final = 60.0
@@ -157,6 +157,25 @@ async def duplicate_names_stay_apart(subject: Subject) -> None:
     _claim(len({artifact.name for artifact in same}) == 2, "two files can't be told apart by their names")
     again = [artifact.bytes for artifact in artifacts if artifact.name.endswith("again.txt")]
     _claim(again == [4], f"a file that was written twice is reported with lengths {again}")
+
+
+async def inputs_are_where_they_are_said_to_be(subject: Subject) -> None:
+    """Staged inputs can be read at the path that is given for each, whatever their names; or staging is refused."""
+    inputs: dict[str, Input] = {"data.txt": b"one", "../data.txt": b"two", "a b/data.txt": b"three"}
+    session = await subject.shared()
+    if not subject.runner.traits.inputs:
+        try:
+            await session.stage(inputs)
+        except CellhouseError:
+            return
+        raise Dishonest("inputs are taken by a runner that says it stages none")
+    paths = await session.stage(inputs)
+    _claim(set(paths) == set(inputs), f"{sorted(inputs)} were staged, and paths are told of {sorted(paths)}")
+    read = await subject.run(
+        *(subject.programs.read.format(name=paths[name]) for name in inputs), session=session
+    )
+    _claim(read.stdout == "onetwothree", f"inputs read as {read.stdout[:100]!r}: {read.stderr[:200]}")
+    _claim(not read.artifacts, "inputs that were staged are reported as files that the code made")
 
 
 async def cuts_are_stated(subject: Subject) -> None:
@@ -324,6 +343,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     absence_is_not_emptiness,
     lengths_are_real,
     duplicate_names_stay_apart,
+    inputs_are_where_they_are_said_to_be,
     cuts_are_stated,
     cuts_of_both_streams_are_stated,
     a_timeout_keeps_the_output,

@@ -19,6 +19,8 @@ class Programs:
     # Writes {count} letters into the file {name}, directories of which there are.
     write: str
     make_directory: str
+    # Prints the file {name} as it is.
+    read: str
     # Runs for ever.
     forever: str
     # Fails with the word {text} in the message.
@@ -38,6 +40,7 @@ _PYTHON: Final = Programs(
     many_err="import sys; _ = sys.stderr.write('{text}' * {count})",
     write="open('{name}', 'w').write('x' * {count}) and None",
     make_directory="import os; os.makedirs('{name}', exist_ok=True)",
+    read="print(open('{name}').read(), end='')",
     forever="while True: pass",
     fail="raise ValueError('{text}')",
     exit="import os; os._exit({status})",
@@ -52,6 +55,7 @@ _NODE: Final = Programs(
     many_err="process.stderr.write('{text}'.repeat({count}))",
     write="require('fs').writeFileSync('{name}', 'x'.repeat({count}))",
     make_directory="require('fs').mkdirSync('{name}', {{recursive: true}})",
+    read="process.stdout.write(require('fs').readFileSync('{name}'))",
     forever="while (true) {{}}",
     fail="throw new Error('{text}')",
     exit="process.exit({status})",
@@ -66,6 +70,7 @@ _BASH: Final = Programs(
     many_err="for ((i = 0; i < {count}; i++)); do printf '%s' '{text}' >&2; done",
     write="printf '%0{count}d' 0 | tr 0 x > '{name}'",
     make_directory="mkdir -p '{name}'",
+    read="cat '{name}'",
     forever="while :; do :; done",
     fail="echo '{text}' >&2; exit 1",
     exit="exit {status}",
