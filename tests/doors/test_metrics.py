@@ -13,6 +13,7 @@ from tests.runtime.support import FakeWorld
 HOSTILE = 'x"} 1\ncellhouse_runtimes 99\n#'
 
 LABELS = {
+    "decision": {"allowed", "refused"},
     "outcome": {str(outcome) for outcome in Outcome},
     "reason": {str(reason) for reason in DropReason} | {"OTHER"},
     "text": {"stdout", "stderr", "result"},
