@@ -14,7 +14,7 @@ CHAOS_SEEDS ?= 0-99
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-adapters setup-bench run test test-slow test-cases test-versions test-walls test-chaos test-peers test-adapters bench profile load soak lint format lock clean
+.PHONY: help setup setup-dev setup-adapters setup-bench run test test-slow test-cases test-versions test-walls test-chaos test-peers test-adapters bench conformance profile load soak lint format lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,10 @@ bench: setup-bench ## measurements: ratios against raw ipykernel and jupyter_ser
 
 profile: setup-dev ## where the time of one execution goes, by stage, from door to door (PROFILE_ARGS="--seconds 60")
 	$(PY) -m bench.profile $(PROFILE_ARGS)
+
+conformance: ## the official MCP suite, the inspector, FastMCP's client and the SDK's against this service; a table (needs npm)
+	@PYTHON="$(PYTHON)" scripts/setup --conformance
+	$(PY) -m tests.conformance
 
 load: setup-bench ## the service under load: 50 sessions, 1,000 subscribers, 50 runtimes at once; nothing may be left
 	$(PY) -m bench.load $(BENCH_ARGS)

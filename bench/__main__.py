@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.latency import WARM_CODE, deaths, warm
+from bench.mcp import mcp
 from bench.report import Report
 from bench.service import served
 from bench.starts import idle, starts
@@ -49,7 +50,11 @@ over the kernels; the service and the client are not in it.
 Over HTTP: `cellhouse serve` in a process of its own with a token, keepers and walls, one request an execution on a
 connection that stays open, by a client as bare as the raw kernel's (asyncio and httptools), and beside it by Cellhouse's
 own; jupyter_server as it ships, by REST and a websocket, with the same ipykernel. Many at once: the same code in 50 sessions of 10 runtimes, and by
-jupyter_client (ipc) in as many ipykernels, all started fresh."""
+jupyter_client (ipc) in as many ipykernels, all started fresh.
+
+Over MCP: the tool `execute_code` by the SDK's own client, of `cellhouse mcp` (standard input and output) and of the service
+(streamable HTTP), beside a tool of the same SDK that answers "2" and does nothing, on the same transport; and
+jupyter-mcp-server over standard input and output, with a jupyter_server and its ipykernel."""
 
 
 def main() -> None:
@@ -151,6 +156,11 @@ class Bench:
         self.report.served(found)
         yield "served", asdict(found)
 
+    def mcp(self) -> Found:
+        found = asyncio.run(mcp(3 if self.quick else 15, self.dice, self.place("mcp")))
+        self.report.mcp(found)
+        yield "mcp", asdict(found)
+
     def throughput(self) -> Found:
         found = asyncio.run(throughput(20 if self.quick else 100, self.dice, self.place("throughput")))
         self.report.throughput(found)
@@ -160,6 +170,7 @@ class Bench:
 PARTS: dict[str, Callable[[Bench], Found]] = {
     "warm": Bench.warm,
     "served": Bench.served,
+    "mcp": Bench.mcp,
     "starts": Bench.starts,
     "throughput": Bench.throughput,
     "idle": Bench.idle,

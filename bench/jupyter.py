@@ -18,6 +18,7 @@ import websockets
 from cellhouse.environments import find_environment
 
 PEERS = Path(sys.prefix) / "share" / "cellhouse" / "peers"
+MCP_PEERS = PEERS.with_name("peers-mcp")
 START_SECONDS = 60.0
 LOOK_SECONDS = 0.05
 KERNEL = "bench"
@@ -76,6 +77,7 @@ class JupyterServer:
     """The server, listening."""
 
     def __init__(self, url: str, token: str, client: httpx.AsyncClient) -> None:
+        self.url, self.token = url, token
         self._client = client
         self._socket_url = url.replace("http://", "ws://", 1)
         self._headers = {"Authorization": f"token {token}"}
@@ -99,7 +101,7 @@ class JupyterServer:
 
 
 @asynccontextmanager
-async def jupyter_server(directory: Path) -> AsyncIterator[JupyterServer]:
+async def jupyter_server(directory: Path, prefix: Path = PEERS) -> AsyncIterator[JupyterServer]:
     """Start it on a free port of the loopback, with the ipykernel of the default environment; and its end."""
     directory.mkdir()
     write_kernelspec(directory / "share")
@@ -109,7 +111,7 @@ async def jupyter_server(directory: Path) -> AsyncIterator[JupyterServer]:
     with (directory / "log").open("wb") as log:
         server = subprocess.Popen(
             [
-                PEERS / "bin" / "python",
+                prefix / "bin" / "python",
                 "-m",
                 "jupyter_server",
                 "--no-browser",

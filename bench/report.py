@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from bench.figures import MIB, Both, mebibytes, seconds, times
 from bench.latency import Deaths, Warm
+from bench.mcp import BARE, PEER, Mcp
 from bench.service import CLIENT, DIRECT, JUPYTER, OURS, RAW, Served
 from bench.starts import AHEAD, FORKED, Idle, Starts
 from bench.throughput import Throughput
@@ -27,6 +28,8 @@ SERVED_RATIO = 0.75
 SERVED_PART = 12
 HOP_SECONDS = 0.0005
 THROUGHPUT_TIMES = 3
+MCP_RATIO = 1.5
+MCP_PART = 100
 
 _HOW_STARTED = {FORKED: "forked when asked for", AHEAD: "forked ahead"}
 
@@ -108,6 +111,21 @@ class Report:
         )
         promise = "goal 4: session to its first result over HTTP"
         self._part_goal(promise, both, START_PART, found.faults, peer=JUPYTER)
+
+    def mcp(self, found: Mcp) -> None:
+        for transport, sides in (("stdio", found.stdio), ("HTTP", found.http)):
+            ours = sides[OURS]
+            self.served_rows.append(
+                _row(f"`1 + 1` over MCP, {transport}; the peer: {BARE}", Both(ours, sides[BARE]))
+            )
+            ratio = ours.median / sides[BARE].median
+            promise = (
+                f"goal 3: warm `execute_code` over MCP, {transport} ≤ {MCP_RATIO} × a bare SDK tool call"
+            )
+            self._goal(promise, f"{seconds(ours.median)} ({times(ratio)} ×)", ratio <= MCP_RATIO)
+        both = Both(found.stdio[OURS], found.stdio[PEER])
+        self.served_rows.append(_row(f"`1 + 1` over MCP, stdio; the peer: {PEER}", both))
+        self._part_goal("goal 3: warm `execute_code` over MCP", both, MCP_PART, peer=PEER)
 
     def throughput(self, found: Throughput) -> None:
         ratio = found.ours / found.jupyter

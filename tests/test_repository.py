@@ -28,7 +28,9 @@ def pins(lock: Path) -> dict[str, set[str]]:
 
 def test_there_are_the_lock_files() -> None:
     kernels = ["kernel-bash-test", "kernel-default", "kernel-libraries-test", "kernel-oldest-test"]
-    assert [lock.stem for lock in LOCKS] == ["adapters", "dev", *kernels, "peers", "service"]
+    assert [lock.stem for lock in LOCKS] == [
+        "adapters", "conformance", "dev", *kernels, "peers", "peers-mcp", "service",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.stem)

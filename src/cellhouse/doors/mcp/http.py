@@ -43,6 +43,8 @@ class McpDoor:
         state = scope["state"]
         caller: Caller = state["caller"]
         tenant: Tenant = state["tenant"]
+        # What surrounds a value is none of it (RFC 9110, section 5.5); the parser leaves it at the end.
+        scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         if scope["method"] == "POST":
             receive = _again(await self._body(Request(scope, receive), tenant), receive)
         await (await self._of(caller.tenant)).handle(scope, receive, send)
