@@ -94,7 +94,7 @@ async def _peer(stack: AsyncExitStack, directory: Path) -> Call:
     server = await stack.enter_async_context(jupyter_server(directory, MCP_PEERS))
     client = await _stdio(
         stack, str(MCP_PEERS / "bin" / "jupyter-mcp-server"), "start", "--transport", "stdio",
-        "--jupyter-url", server.url, "--jupyter-token", server.token,
+        "--jupyter-url", server.url.rstrip("/"), "--jupyter-token", server.token,
     )  # fmt: skip
     made = await client.call_tool(
         "use_notebook", {"notebook_name": "bench", "notebook_path": "bench.ipynb", "mode": "create"}
