@@ -107,8 +107,8 @@ async def _peer(stack: AsyncExitStack, directory: Path) -> Call:
 async def _ours_http(stack: AsyncExitStack, directory: Path) -> Call:
     ours = await stack.enter_async_context(service(directory))
     session = await ours.session(await ours.runtime())
-    url = str(ours.client.base_url).removesuffix("/v1/")
-    return _call(await _http(stack, url, dict(ours.client.headers)), session=session.name)
+    headers = {"Authorization": ours.authorization}
+    return _call(await _http(stack, ours.url, headers), session=session.name)
 
 
 async def _bare_http(stack: AsyncExitStack) -> Call:
