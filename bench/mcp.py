@@ -116,10 +116,7 @@ async def _bare_http(stack: AsyncExitStack) -> Call:
 
 
 async def _http(stack: AsyncExitStack, url: str, headers: dict[str, str]) -> Client:
-    authorized = {name: value for name, value in headers.items() if name == "authorization"}
-    client = await stack.enter_async_context(
-        httpx2.AsyncClient(headers=authorized, timeout=60, trust_env=False)
-    )
+    client = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False))
     return await stack.enter_async_context(Client(streamable_http_client(f"{url}/mcp", http_client=client)))
 
 

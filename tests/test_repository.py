@@ -29,7 +29,7 @@ def pins(lock: Path) -> dict[str, set[str]]:
 def test_there_are_the_lock_files() -> None:
     kernels = ["kernel-bash-test", "kernel-default", "kernel-libraries-test", "kernel-oldest-test"]
     assert [lock.stem for lock in LOCKS] == [
-        "adapters", "conformance", "dev", *kernels, "peers", "peers-mcp", "service",
+        "adapters", "conformance", "dev", *kernels, "peers-mcp", "peers", "service",
     ]  # fmt: skip
 
 
