@@ -26,6 +26,7 @@ from cellhouse.model import (
     Outcome,
     SessionState,
     SystemClock,
+    Unavailable,
 )
 from cellhouse.runtime.store import RuntimeStore
 from tests.house.killing import living
@@ -281,3 +282,40 @@ async def test_a_keeper_that_nobody_asked_for_a_runtime_ends_by_itself(
     with listener:
         await within(Keeper(place, listener, place.settings(), Rights()).run())
     assert place.is_over
+
+
+async def test_a_keeper_that_is_stopped_keeps_nobody_waiting_and_is_well_again(
+    kept: KeptHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cellhouse.keepers.living.LOOK_SECONDS", 0.02)
+    await kept.create_runtime(runtime_id="other")
+    running = await start(kept, "print('go', flush=True); input()", execution_id="r", allow_stdin=True)
+    await printed(running, "go")
+    pid = keeper_pid(kept)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        asked = (
+            running.result(),
+            all_events(running, after=1),
+            kept.get_runtime("runtimes/here"),
+            kept.interrupt(SESSION),
+            kept.receive_file("runtimes/here", "file", endless(), limit=1 << 30),
+            start(kept, "1", execution_id="once"),
+        )
+        for told in await within(asyncio.gather(*asked, return_exceptions=True)):
+            assert isinstance(told, Unavailable), told
+            assert f"process {pid}) is stopped" in told.message
+        assert (await run(kept, "1", session="runtimes/other/sessions/main")).result == "1"
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    again = await start(kept, "1", execution_id="once")
+    await kept.cancel(str(running.name))
+    assert (await within(again.result())).result == "1"
+    assert (await within(running.result())).outcome in (Outcome.INTERRUPTED, Outcome.ERROR)
+    assert dense(await all_events(running))
+
+
+async def endless() -> AsyncIterator[bytes]:
+    while True:
+        yield bytes(1 << 16)
+        await asyncio.sleep(0)

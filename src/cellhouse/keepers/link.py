@@ -144,6 +144,23 @@ class Link(asyncio.Protocol):
         if not self.alive:
             raise LinkLost
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether anything was asked that has no end yet: a call, or a stream."""
+        return bool(self._results or self._later)
+
+    def give_up(self, error: CellhouseError) -> None:
+        """Whoever waits for something waits no more and gets this error; the connection stays, and can be asked again."""
+        for number, result in list(self._results.items()):
+            if not result.done():
+                result.set_exception(error)
+                with contextlib.suppress(LinkLost):
+                    self.send(Kind.CANCEL, number)
+        for later in self._later.values():
+            if not later.done():
+                later.set_exception(error)
+        self._later.clear()
+
     def close(self) -> None:
         """Close it once what was written has gone out."""
         if self._transport is not None:

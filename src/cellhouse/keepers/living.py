@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from cellhouse import __version__
@@ -22,6 +23,9 @@ _logger = logger()
 GREETING_SECONDS: Final = 20.0
 GOING_SECONDS: Final = 1.0
 """A keeper that has closed its connection is gone within so long; else it is asked whether it is still there."""
+LOOK_SECONDS: Final = 2.0
+STOPPED_LOOKS: Final = 5
+"""A keeper that is stopped at so many looks in a row, while somebody waits for it, is one that does not answer."""
 KILL_SECONDS: Final = 120.0
 """One that is to end and does not is killed after so long. What it does last, taking a /content of 4 GiB off its disk, fits."""
 
@@ -38,6 +42,8 @@ class Living:
         loop = asyncio.get_running_loop()
         self.gone: asyncio.Future[None] = loop.create_future()
         loop.add_reader(pidfd, self._ended)
+        self._stopped_looks = 0
+        self._looking = loop.call_later(LOOK_SECONDS, self._look)
 
     @classmethod
     async def reach(cls, place: Place, on_lost: Callable[[Link], None]) -> "Living | None":
@@ -89,6 +95,22 @@ class Living:
                 found.link.abort()
         return False
 
+    def _look(self) -> None:
+        """Whether it is stopped while somebody waits for it: a stopped process does not end, and does not answer."""
+        self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+        if not self.link.is_waiting or not _is_stopped(self.pid):
+            self._stopped_looks = 0
+            return
+        self._stopped_looks += 1
+        if self._stopped_looks >= STOPPED_LOOKS:
+            self.link.give_up(
+                Unavailable(
+                    f"runtimes/{self.place.runtime}: its keeper (process {self.pid}) is stopped, so nobody answers; continue it "
+                    "(SIGCONT), and try the identical call again",
+                    reason=CallReason.TRY_AGAIN,
+                )
+            )
+
     def _ended(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
         if not self.gone.done():
@@ -107,6 +129,7 @@ class Living:
 
     def let_go(self) -> None:
         """Close what is held of it; the process goes on, if it does."""
+        self._looking.cancel()
         if self._pidfd >= 0:
             asyncio.get_running_loop().remove_reader(self._pidfd)
             os.close(self._pidfd)
@@ -135,10 +158,27 @@ async def _greet(place: Place, link: Link) -> dict[str, Any] | None:
             f"it is of version {str(told.get('build'))[:40]!a} and speaks protocol {spoken!r}; this service, {__version__}, "
             f"speaks {OLDEST} to {PROTOCOL}. It goes on; start the service of its version to reach it",
         )
+    if not _is_count(told.get("unfinished", 0)):
+        raise _unreachable(
+            place, f"it says that {str(told.get('unfinished'))[:40]!a} executions are unfinished"
+        )
     if told.get("runtime") != place.runtime:
         raise _unreachable(place, f"it says that it keeps {str(told.get('runtime'))[:80]!a}")
     link.greeted = True
     return told
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_stopped(pid: int) -> bool:
+    """By a signal, or by a tracer."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return status.rpartition(b") ")[2][:1] in b"Tt"
 
 
 async def settled(place: Place) -> None:

@@ -35,7 +35,7 @@ _LOCK_BYTES: Final = 4_096
 _CREDENTIALS: Final = struct.Struct("3i")
 BACKLOG: Final = 8
 _ROOTS: Final = "root.lock"
-OWN_FILES: Final = frozenset((SOCKET, _TOLD, _USER, _OVER, _REQUEST, _ROOTS))
+OWN_FILES: Final = frozenset((_TOLD, _USER, _OVER, _REQUEST, _ROOTS))
 """The service's own there, also where the keeper is another user: what that one writes under these names counts for nothing."""
 
 _settings: Final = TypeAdapter(Settings)
@@ -260,8 +260,7 @@ class Place:
         return made
 
     def forget_socket(self) -> None:
-        with contextlib.suppress(PermissionError):  # the service's, which removes it
-            (self.directory / SOCKET).unlink(missing_ok=True)
+        (self.directory / SOCKET).unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def _short(self) -> Iterator[str]:

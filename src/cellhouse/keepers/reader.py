@@ -9,7 +9,7 @@ from cellhouse.keepers import calls
 from cellhouse.keepers.pieces import LinkLost
 from cellhouse.keepers.reading import KeptFollower, read_all
 from cellhouse.keepers.router import Router
-from cellhouse.model import Event, ExecuteCodeResult, ExecutionName, TailFrame
+from cellhouse.model import CellhouseError, Event, ExecuteCodeResult, ExecutionName, TailFrame
 from cellhouse.runtime.following import PAGE_BYTES
 
 
@@ -40,10 +40,14 @@ class KeptReader:
 
     async def wait(self, name: ExecutionName) -> ExecuteCodeResult:
         if self._later is not None:
-            with contextlib.suppress(LinkLost):
-                if found := await asyncio.shield(self._later):
-                    self._result = self._result or calls.RESULT.decode(found)
-                    return self._result
+            try:
+                with contextlib.suppress(LinkLost):
+                    if found := await asyncio.shield(self._later):
+                        self._result = self._result or calls.RESULT.decode(found)
+                        return self._result
+            except CellhouseError:
+                self._later = None  # who comes again asks anew
+                raise
             self._later = None
         return await self._router.ask(name.runtime, calls.RESULT, {"name": str(name)})
 

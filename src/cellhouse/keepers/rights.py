@@ -189,7 +189,7 @@ def _give(place: Place, identity: Identity) -> None:
     """The directory, and what an earlier keeper left in it, is this user's; but for what the service has written there."""
     place.store_directory.mkdir(mode=0o700, exist_ok=True)
     with HostileDir.open(place.directory) as held:
-        _give_each(held, identity, besides=(*OWN_FILES, place.store_directory.name))
+        _give_each(held, identity, besides=OWN_FILES | {place.store_directory.name})
         with held.subdir(place.store_directory.name) as store:
             resisting = [name for name in _names(store) if _has_disk(store, name)]
             for name in resisting:  # root's, until the disk is off

@@ -221,6 +221,8 @@ class Router:
                 await self._buried(runtime, living)
             else:
                 accepted = calls.EXECUTE.decode(found)
+                if ExecutionName.parse(accepted.name).runtime != runtime:
+                    raise RuntimeError(f"the keeper of {runtime} names an execution of another runtime")
                 living.unfinished = accepted.unfinished
                 return accepted, later
         return await self.ask(runtime, calls.EXECUTE, arguments), None
