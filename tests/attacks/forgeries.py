@@ -40,10 +40,10 @@ NATIVE_PRELUDE: Final = """
 import json, os, select, socket, struct
 link = get_ipython().sink.link
 OWN, EARLIER, SIBLING = get_ipython().kernel.get_parent()["header"]["msg_id"], {earlier!r}, {sibling!r}
-LAST, COUNT = 2**64 - 1, [link._frames]
+LAST, FRAMES = 2**64 - 1, [link._frames]
 def frame(msg_type, content, parent=OWN, channel="iopub", epoch=0, **header):
-    COUNT[0] += 1  # the number that the kernel's own next one would have
-    header.setdefault("number", COUNT[0])
+    FRAMES[0] += 1  # the number that the kernel's own next one would have
+    header.setdefault("number", FRAMES[0])
     head = json.dumps(dict(header, type=msg_type, channel=channel, parent=parent, epoch=epoch)).encode()
     body = content if type(content) is bytes else json.dumps(content).encode()
     return struct.pack(">IIQ", len(head), len(body), 0) + head + body
