@@ -62,10 +62,7 @@ class RunnerTraits:
     def refuse_inputs(self) -> None:
         """FAILED_PRECONDITION where nothing can be staged."""
         if not self.inputs:
-            raise FailedPrecondition(
-                "this runner stages no inputs; write what the code needs into the code, or take a SessionCodeRunner",
-                reason=CallReason.RUNNER_UNSUITABLE,
-            )
+            raise _stages_nothing()
 
 
 class CodeSession(ABC):
@@ -87,11 +84,7 @@ class CodeSession(ABC):
 
         FAILED_PRECONDITION where this runner stages none.
         """
-        raise FailedPrecondition(
-            "this runner stages no inputs; write what the code needs into the code, or take a SessionCodeRunner",
-            reason=CallReason.RUNNER_UNSUITABLE,
-            metadata={"inputs": ", ".join(inputs)[:_SHOWN]},
-        )
+        raise _stages_nothing()
 
     @abstractmethod
     async def stop(self) -> None:
@@ -189,6 +182,13 @@ def check_key(key: object) -> str:
     except UnicodeEncodeError:
         raise InvalidArgument.of_field("key", "it holds a lone surrogate; send whole characters") from None
     return key
+
+
+def _stages_nothing() -> FailedPrecondition:
+    return FailedPrecondition(
+        "this runner stages no inputs; write what the code needs into the code, or take a SessionCodeRunner",
+        reason=CallReason.RUNNER_UNSUITABLE,
+    )
 
 
 def session_gone(key: str, why: str) -> FailedPrecondition:

@@ -1,7 +1,7 @@
 """What a session runner asks of a house, in this process, kept, or far away."""
 
 from collections.abc import AsyncIterator, Awaitable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from cellhouse.model import (
     ExecuteCodeRequest,
@@ -46,7 +46,7 @@ class FileChanged(Exception):
     """A file is no longer as it was reported."""
 
 
-async def read_file(house: Any, runtime: str, path: str, size: int) -> bytes:
+async def read_file(house: AnyHouse, runtime: str, path: str, size: int) -> bytes:
     """A file of /content that is reported to have `size` bytes. FileChanged where it has others."""
     opened = house.open_file(runtime, path)
     read = bytearray()
