@@ -14,6 +14,8 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
         ("a.txt", b"hello", "text/plain"),
         ("a", b"hello", "text/plain"),
         ("a", b"\x01\x02\xff", "application/octet-stream"),
+        ("a", bytes([1]) * 100, "application/octet-stream"),
+        ("log", b"\x1b[31mred\x07\n", "text/plain"),
         ("a.png", PNG, "image/png"),
         ("a.csv", PNG, "image/png"),
         ("a.png", b"no image", "text/plain"),

@@ -1,6 +1,7 @@
 """The media type of a file, from its first bytes where they tell, else from its name."""
 
 import mimetypes
+import re
 from typing import Final
 
 HEAD_BYTES: Final = 512
@@ -61,6 +62,10 @@ _BY_NAME: Final = {
 }
 
 
+# What no text has; a bell, a tab, line ends and escape sequences it may have.
+_CONTROL: Final = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
+
+
 def media_type(name: str, head: bytes) -> str:
     """Of a file whose first bytes (up to `HEAD_BYTES`) are `head`. What the name says of text nothing contradicts."""
     named = _named(name)
@@ -93,7 +98,7 @@ def _is_textual(kind: str) -> bool:
 
 def _is_text(head: bytes) -> bool:
     """UTF-8 without control characters that no text has; its last character may be cut."""
-    if b"\0" in head:
+    if _CONTROL.search(head):
         return False
     try:
         head.decode()

@@ -176,7 +176,7 @@ class Describer:
         except TimeoutError:
             return Described(_artifact(change, FileReason.TIME_LIMIT, size=change.mark.size))
         except (CellhouseError, OSError) as error:
-            reason = error.reason if isinstance(error, CellhouseError) else type(error).__name__
+            reason = error.reason if isinstance(error, CellhouseError) else "STORE_NOT_WRITABLE"
             return await in_thread(self._not_minted, change, budget, reason)
         finally:
             os.close(fd)
