@@ -177,18 +177,21 @@ finally:
     OutputBomb(
         "a-thousand-classes-of-trouble",
         _NATIVE + "for number in range(COUNT): put(frame('stream', b'{'))\nprint('done')",
+        outcome=Outcome.KERNEL_DIED,  # it was taken over
         counts={NATIVE: 20_000},
     ),
     OutputBomb(
         # Each names somebody else who has started processes.
         "replies-of-others",
         _NATIVE + "for number in range(COUNT): put(reply(parent='x' * 200 + str(number), forked=True))",
+        outcome=Outcome.KERNEL_DIED,  # it was taken over
         counts={NATIVE: 150_000},
     ),
     OutputBomb(
         "everything-of-nobody",
         _NATIVE
         + "for number in range(COUNT): put(stream('y' * 1000, str(number)) + display('z' * 1000, str(number)) + status('busy', str(number)))",
+        outcome=Outcome.KERNEL_DIED,  # it was taken over
         counts={NATIVE: 20_000},
     ),
 )

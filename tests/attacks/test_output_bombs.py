@@ -91,8 +91,9 @@ async def test_drowns_nobody(house: House, bystander: Caller, bomb: OutputBomb, 
         told = {notice.reason for notice in result.notices or ()}
         told |= {output.error_info.reason for output in result.rich_outputs if output.error_info is not None}
         assert bomb.reasons <= told
-        # Slowed, and never ended for talking: the session goes on.
-        assert result.session_state is SessionState.PRESERVED
+        # Slowed, and never ended for talking: the session goes on, but where its kernel was taken over.
+        taken_over = bomb.outcome is Outcome.KERNEL_DIED
+        assert result.session_state is (SessionState.RESET if taken_over else SessionState.PRESERVED)
         following = await caller.run("print('next'); 1 + 1")
         assert (following.outcome, following.stdout, following.result) == (Outcome.OK, "next\n", "2")
         assert (await bystander.run("kept + 1")).result == "2"
