@@ -165,7 +165,13 @@ async def test_each_call_takes_its_scope_and_names_it_whatever_exists(door: Door
             told = set()
             for runtime in ("here", "none"):
                 filled = path.format(
-                    runtime=runtime, session="main", execution="e", path="a.txt", index="0", artifact="a"
+                    runtime=runtime,
+                    session="main",
+                    execution="e",
+                    path="a.txt",
+                    index="0",
+                    artifact="a",
+                    name="a",
                 )
                 error = await refused(
                     door.client.request(

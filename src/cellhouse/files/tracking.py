@@ -30,7 +30,7 @@ _NAMES = 2_000
 """Names that are looked at one by one; more of them, and everything is walked over."""
 _WATCHES = 4_096
 _OPENS = 256
-"""Files that are asked about at one time, whether somebody has them open."""
+"""Files that somebody may have open: those that were opened last."""
 _FEW = 32
 
 
@@ -286,15 +286,20 @@ class Tracker:
         return cut
 
     def _look_at_open(self, seen: dict[bytes, FileMark], gone: set[bytes]) -> frozenset[str]:
-        """What somebody has open can change without a hint, where it is mapped into memory."""
+        """What somebody has open can change without a hint, where it is mapped into memory.
+
+        Where the kernel does not tell who has what open, the newest stay under suspicion.
+        """
         cut: frozenset[str] = frozenset()
-        for number, path in enumerate(list(self._open)):
+        for path in list(self._open)[:-_OPENS]:
+            del self._open[path]
+        for path in list(self._open):
             if path not in seen:
                 cut |= self._look_at(path, seen, gone)
             mark = seen.get(path)
             if mark is None or not mark.is_file:
                 self._open.pop(path, None)
-            elif number < _OPENS and self._is_open(path) is False:
+            elif self._is_open(path) is False:
                 self._open.pop(path, None)
                 seen[path] = mark
         return cut
