@@ -158,11 +158,15 @@ async def test_a_reset_is_told_to_the_next_call(runner: SessionCodeRunner) -> No
     assert reasons(await session.execute("print x")) == [NoticeReason.FRESH_KERNEL]
 
 
-async def test_small_files_come_with_their_bytes_and_others_without(house: House) -> None:
+async def test_small_files_come_with_their_bytes_and_all_with_a_ref(house: House) -> None:
     async with SessionCodeRunner(house, data_bytes=4) as runner:
         result = await runner.run("write small.txt abcd\nwrite large.txt abcdef", key="k")
     data = {artifact.name: (artifact.bytes, artifact.data) for artifact in result.artifacts or ()}
     assert data == {"small.txt": (4, b"abcd"), "large.txt": (6, None)}
+    large = next(artifact for artifact in result.artifacts or () if artifact.name == "large.txt")
+    assert large.ref is not None
+    async with await house.artifacts.get(large.ref) as reading:
+        assert await reading.read() == b"abcdef"
 
 
 async def test_inputs_are_staged_also_by_a_runner_that_has_to_start_anew(

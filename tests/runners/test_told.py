@@ -119,7 +119,7 @@ def test_files_keep_their_ref_and_those_without_a_length_are_told_of() -> None:
             artifacts=(
                 Artifact(name="a", bytes=0, ref="art_x", media_type="text/plain"),
                 Artifact(name="pipe", error_info=ErrorInfo(reason="NOT_REGULAR")),
-                Artifact(name="big", bytes=9, error_info=ErrorInfo(reason="QUOTA")),
+                Artifact(name="big", bytes=9, attribution="background", error_info=ErrorInfo(reason="QUOTA")),
             ),
             artifacts_omitted=ArtifactsOmitted(files=3, bytes=7, error_info=ErrorInfo(reason="TOO_MANY")),
         ),
@@ -131,6 +131,7 @@ def test_files_keep_their_ref_and_those_without_a_length_are_told_of() -> None:
     ]
     assert [notice.text for notice in result.notices or ()] == [
         "files that can't be handed over: pipe (NOT_REGULAR), big (QUOTA)",
+        "files that perhaps other work of this session made or changed: big (background)",
         "3 more files of 7 bytes were made or changed and are not listed: TOO_MANY",
     ]
     assert code_result(told(artifacts=None)).artifacts is None

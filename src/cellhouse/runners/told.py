@@ -146,14 +146,20 @@ def _artifacts(
         )
     notices = []
     if unread:
-        more = f" and {len(unread) - _FILES_TOLD} more" if len(unread) > _FILES_TOLD else ""
-        notices.append(f"files that can't be handed over: {', '.join(unread[:_FILES_TOLD])}{more}")
+        notices.append(f"files that can't be handed over: {_names(unread)}")
+    if others := [f"{each.name} ({each.attribution})" for each in told.artifacts if each.attribution]:
+        notices.append(f"files that perhaps other work of this session made or changed: {_names(others)}")
     if (omitted := told.artifacts_omitted) is not None:
         notices.append(
             f"{omitted.files} more files of {omitted.bytes} bytes were made or changed and are not listed: "
             f"{omitted.error_info.reason}"
         )
     return tuple(found), tuple(Notice(reason=NoticeReason.FILES_NOT_LISTED, text=text) for text in notices)
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - _FILES_TOLD} more" if len(names) > _FILES_TOLD else ""
+    return f"{', '.join(names[:_FILES_TOLD])}{more}"
 
 
 def _displays(told: ExecuteCodeResult) -> tuple[CodeDisplay, ...]:
