@@ -135,7 +135,9 @@ class Tracker:
 
     @property
     def is_quick(self) -> bool:
-        """Whether a look needs no thread of its own."""
+        """Whether a look needs no thread of its own: also the first one, at a directory that code has not seen yet."""
+        if not self._looked_ns:
+            return len(self._known) <= _FEW
         return (
             self._inotify is not None
             and not (self._everything or self._deep or self._cut)
