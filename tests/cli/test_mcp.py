@@ -91,7 +91,7 @@ def test_standard_output_carries_the_protocol_only(cli: Cli) -> None:
         assert process.stdout.read() == b""
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_ends_it_while_code_runs(cli: Cli, number: signal.Signals) -> None:
     with running(cli) as process:
         initialize(process)
