@@ -181,6 +181,43 @@ def limits(**changes: object) -> dict[str, object]:
     return {**usual, "file_size": None, **changes}
 
 
+def test_a_directory_in_which_something_stands_is_not_taken(tmp_path: Path) -> None:
+    """Root would take a disk, or notes about groups, for its own."""
+    state = tmp_path / "state"
+    state.mkdir()
+    broker = Broker(Here(state, level="bubblewrap", uids=UIDS), state=state, shown=[])
+    for name in ("content.img", "groups.json", "content"):
+        (state / name).symlink_to(tmp_path)
+        with pytest.raises(Refused, match="already"):
+            broker._make({"path": str(state)}, [])
+        (state / name).unlink()
+    (tmp_path / "elsewhere").mkdir(mode=0o755)
+    state.rmdir()
+    state.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(NotADirectoryError):
+        broker._make({"path": str(state)}, [])
+    assert (tmp_path / "elsewhere").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_directory_that_was_let_go_is_nobody_s_but_its_uid_s(remote: Remote, tmp_path: Path) -> None:
+    identity = remote.claim()
+    assert identity is not None
+    assert (tmp_path / "state").stat().st_uid == 0
+    remote.settle()
+    assert (tmp_path / "state").stat().st_uid == identity.uid
+    (tmp_path / "state" / "groups.json").write_text('["/sys/fs/cgroup/cellhouse-forged"]')
+    state = str(tmp_path / "state")
+    for call, arguments in (
+        ("make", {"path": state}),
+        ("make", {"path": f"{state}/content"}),
+        ("makeGroup", {"limits": limits()}),
+        ("mountContent", {"size": 1 << 20}),
+    ):
+        assert "over" in asked(remote, call, **arguments)
+    remote.settle()
+    assert (tmp_path / "state" / "groups.json").exists()
+
+
 START: dict[str, Any] = {"argv": ["/bin/true"], "places": [], "view": [], "limited": False}
 
 
