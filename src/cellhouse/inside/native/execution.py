@@ -19,7 +19,6 @@ from .standin import Running
 from .streams import Streams
 from .tracebacks import Report
 
-BUSY, IDLE = b'{"execution_state":"busy"}', b'{"execution_state":"idle"}'
 LEAST_RECURSION = 1_000  # what an answer needs, also after code that has lowered the limit
 
 
@@ -85,7 +84,7 @@ class Executions:
         self._streams.begin(parent)
         self._questions.allowed = bool(content.get("allow_stdin"))
         self._shell.last_report = self._shell.failure = None
-        self._link.send("status", BUSY, parent=parent, more=not silent)
+        self._link.send("status", {"execution_state": "busy"}, parent=parent, more=not silent)
         if not silent:
             echo = {"code": "", "execution_count": self._shell.execution_count}
             self._link.send("execute_input", echo, parent=parent, ordered=False)
@@ -156,7 +155,7 @@ class Executions:
         self._answer(parent, reply)
         self._streams.current = ""
         self.busy = False
-        self._link.send("status", IDLE, parent=parent, ordered=False)
+        self._link.send("status", {"execution_state": "idle"}, parent=parent, ordered=False)
         if self._shell.exiting:
             return
         if not self._streams.careful and self._others():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _signal
 import asyncio
 import selectors
 import signal as theirs
@@ -13,7 +12,6 @@ from typing import Any
 from .own import _thread, signal
 
 AGAIN_SECONDS = 0.001
-_SIGINT, _handler_of = int(signal.SIGINT), _signal.getsignal
 LOOP_FILES = {
     function.__code__.co_filename
     for function in (
@@ -83,9 +81,7 @@ class Interrupts:
     def begin(self) -> None:
         """A cell is about to run."""
         self.pending = self.asked = False
-        if (
-            _handler_of(_SIGINT) != self.handle
-        ):  # not by the module of that name, which makes enums of numbers
+        if signal.getsignal(signal.SIGINT) != self.handle:
             signal.signal(signal.SIGINT, self.handle)
 
     def enter(self) -> None:

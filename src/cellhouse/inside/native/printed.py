@@ -102,8 +102,6 @@ class Printed(mmap.mmap):
 
     def spill_quietly(self) -> None:
         """The same in the middle of our own work, where an interrupt waits for its end."""
-        if self._sent == TEXT_AT and not self._piece and self.aside is None and self.tell() == TEXT_AT:
-            return  # nothing was printed since it was last emptied: so it is before most messages
         interrupts = self._interrupts
         interrupts.enter()
         try:
