@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -85,3 +86,13 @@ def test_example_notebooks_hold_no_outputs_and_need_no_putting_right() -> None:
         notebook = json.loads(path.read_text())
         assert [cell for cell in notebook["cells"] if cell.get("outputs")] == [], path.name
         assert read_notebook(path.name, path.read_bytes()).remarks == [], path.name
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no checkout: what is tracked is not known")
+def test_no_file_names_the_host_of_a_package_index() -> None:
+    parts = (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("npmjs", "com"), ("crates", "io"))
+    hosts = re.compile("|".join(rf"\b{name}\.{end}\b" for name, end in parts).encode(), re.IGNORECASE)
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    files = [ROOT / name.decode() for name in listed.split(b"\0") if name]
+    assert files
+    assert [str(file) for file in files if file.is_file() and hosts.search(file.read_bytes())] == []

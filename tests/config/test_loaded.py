@@ -59,7 +59,7 @@ def _other(name: str, value: Any) -> str:
         "walls.isolation": "none",
         "walls.uids": "60706-60707",
         "walls.file_size": "5M",
-        "network.may_allow": "pypi.org:443,*.example:*",
+        "network.may_allow": "index.example:443,*.example:*",
         "network.may_open": "true",
         "network.private": "10.0.0.0/8,fd00::1",
         "network.headers": "api.example X-Key env:KEY",

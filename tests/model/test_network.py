@@ -11,15 +11,17 @@ from cellhouse.model.network import in_the_way, in_words
 
 
 def test_a_policy_is_told_in_one_form() -> None:
-    policy = NetworkPolicy.parse("allow=PyPI.org.:443, *.Example.org:8443,10.0.0.0/8:80,[::1]:5,pypi.org:443")
-    assert policy.allow == ("pypi.org:443", "*.example.org:8443", "10.0.0.0/8:80", "[::1]:5")
+    policy = NetworkPolicy.parse(
+        "allow=Index.Example.:443, *.Example.org:8443,10.0.0.0/8:80,[::1]:5,index.example:443"
+    )
+    assert policy.allow == ("index.example:443", "*.example.org:8443", "10.0.0.0/8:80", "[::1]:5")
     assert RuntimeSpec(network=policy).to_wire()["network"] == {
         "policy": "allow",
         "allow": list(policy.allow),
     }
-    assert RuntimeSpec.from_wire({"network": {"allow": ["pypi.org:443"]}}).network == NetworkPolicy.parse(
-        "allow=pypi.org:443"
-    )
+    assert RuntimeSpec.from_wire(
+        {"network": {"allow": ["index.example:443"]}}
+    ).network == NetworkPolicy.parse("allow=index.example:443")
     assert NetworkPolicy.parse("open").policy == "open"
     assert RuntimeSpec().network is None
 
@@ -27,17 +29,17 @@ def test_a_policy_is_told_in_one_form() -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
-        "pypi.org",
-        "pypi.org:",
+        "index.example",
+        "index.example:",
         ":443",
-        "pypi.org:0",
-        "pypi.org:65536",
-        "pypi.org:0443",
-        "pypi.org:https",
-        "pypi.org:*",
-        "https://pypi.org:443",
-        "user@pypi.org:443",
-        "pypi..org:443",
+        "index.example:0",
+        "index.example:65536",
+        "index.example:0443",
+        "index.example:https",
+        "index.example:*",
+        "https://index.example:443",
+        "user@index.example:443",
+        "index..example:443",
         "-a.org:443",
         "a b.org:443",
         "a.org\r\nx:443",
@@ -92,7 +94,7 @@ def test_what_is_no_policy_is_refused(document: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "all", "none=", "open=1", "allow", "allow=", "allow=,", "allow=pypi.org"]
+    "text", ["", "all", "none=", "open=1", "allow", "allow=", "allow=,", "allow=index.example"]
 )
 def test_what_is_no_policy_on_a_command_line_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgument, match="network"):
@@ -102,15 +104,15 @@ def test_what_is_no_policy_on_a_command_line_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "host", "port", "matches"),
     [
-        ("pypi.org:443", "pypi.org", 443, True),
-        ("pypi.org:443", "PYPI.ORG.", 443, True),
-        ("pypi.org:443", "pypi.org", 80, False),
-        ("pypi.org:443", "notpypi.org", 443, False),
-        ("pypi.org:443", "pypi.org.evil.example", 443, False),
-        ("*.pypi.org:443", "pypi.org", 443, False),
-        ("*.pypi.org:443", "a.pypi.org", 443, True),
-        ("*.pypi.org:443", "b.a.pypi.org", 443, True),
-        ("*.pypi.org:443", "apypi.org", 443, False),
+        ("index.example:443", "index.example", 443, True),
+        ("index.example:443", "INDEX.EXAMPLE.", 443, True),
+        ("index.example:443", "index.example", 80, False),
+        ("index.example:443", "notindex.example", 443, False),
+        ("index.example:443", "index.example.evil.example", 443, False),
+        ("*.index.example:443", "index.example", 443, False),
+        ("*.index.example:443", "a.index.example", 443, True),
+        ("*.index.example:443", "b.a.index.example", 443, True),
+        ("*.index.example:443", "aindex.example", 443, False),
         ("*:443", "anything.example", 443, True),
         ("*:443", "93.184.216.34", 443, False),
         ("93.184.216.34:443", "93.184.216.34", 443, True),
@@ -186,17 +188,21 @@ def test_an_authority_is_a_host_and_a_port() -> None:
         (NetworkSettings(), "allow=[::ffff:10.0.0.1]:443", "network.private"),
         (NetworkSettings(private=("10.0.0.0/24",)), "allow=10.0.0.1:80,10.0.0.0/25:443", ""),
         (NetworkSettings(private=("10.0.0.0/24",)), "allow=10.0.0.0/8:80", "network.private"),
-        (NetworkSettings(may_allow=()), "allow=pypi.org:443", "network.may_allow"),
+        (NetworkSettings(may_allow=()), "allow=index.example:443", "network.may_allow"),
         (
-            NetworkSettings(may_allow=("*.pypi.org:443",)),
-            "allow=a.pypi.org:443,*.pypi.org:443,*.b.pypi.org:443",
+            NetworkSettings(may_allow=("*.index.example:443",)),
+            "allow=a.index.example:443,*.index.example:443,*.b.index.example:443",
             "",
         ),
-        (NetworkSettings(may_allow=("*.pypi.org:443",)), "allow=pypi.org:443", "network.may_allow"),
-        (NetworkSettings(may_allow=("*.pypi.org:443",)), "allow=a.pypi.org:80", "network.may_allow"),
-        (NetworkSettings(may_allow=("*.pypi.org:*",)), "allow=a.pypi.org:80", ""),
-        (NetworkSettings(may_allow=("pypi.org:443",)), "allow=*.pypi.org:443", "network.may_allow"),
-        (NetworkSettings(may_allow=("pypi.org:443",)), "allow=*:443", "network.may_allow"),
+        (NetworkSettings(may_allow=("*.index.example:443",)), "allow=index.example:443", "network.may_allow"),
+        (
+            NetworkSettings(may_allow=("*.index.example:443",)),
+            "allow=a.index.example:80",
+            "network.may_allow",
+        ),
+        (NetworkSettings(may_allow=("*.index.example:*",)), "allow=a.index.example:80", ""),
+        (NetworkSettings(may_allow=("index.example:443",)), "allow=*.index.example:443", "network.may_allow"),
+        (NetworkSettings(may_allow=("index.example:443",)), "allow=*:443", "network.may_allow"),
         (NetworkSettings(may_allow=()), "none", ""),
     ],
 )
@@ -212,8 +218,8 @@ def test_what_is_asked_for_must_be_let(settings: NetworkSettings, policy: str, w
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("may_allow", ("pypi.org",)),
-        ("may_allow", "pypi.org:443"),
+        ("may_allow", ("index.example",)),
+        ("may_allow", "index.example:443"),
         ("private", ("inside.example",)),
         ("private", ("10.0.0.1/8",)),
         ("headers", ("api.example Authorization",)),
@@ -238,12 +244,12 @@ def test_settings_that_can_not_be_are_refused_by_name(field: str, value: object)
 
 
 def test_a_policy_says_in_words_what_it_lets_through_and_what_to_ask_for() -> None:
-    policy = NetworkPolicy.parse("allow=*.pypi.org:443")
+    policy = NetworkPolicy.parse("allow=*.index.example:443")
     assert in_words(None).startswith("none: ")
     assert in_words(NetworkPolicy.parse("open")).startswith("open: ")
-    assert "*.pypi.org:443" in in_words(policy)
-    assert in_the_way(policy, "files.pypi.org") == ""
-    assert in_the_way(NetworkPolicy.parse("open"), "pypi.org") == ""
-    assert "pypi.org:443" in in_the_way(policy, "PyPI.org")
-    assert "policy none" in in_the_way(None, "pypi.org")
+    assert "*.index.example:443" in in_words(policy)
+    assert in_the_way(policy, "files.index.example") == ""
+    assert in_the_way(NetworkPolicy.parse("open"), "index.example") == ""
+    assert "index.example:443" in in_the_way(policy, "Index.Example")
+    assert "policy none" in in_the_way(None, "index.example")
     assert "is no name" in in_the_way(policy, "a b")

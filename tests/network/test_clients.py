@@ -166,7 +166,7 @@ print(urllib.request.urlopen("{outside.secure}/hello.txt", context=context).read
 print(urllib.request.urlopen("{outside.plain}/hello.txt").read())
 print(urllib.request.urlopen("{outside.plain}/x", data=b"abc").read())
 print(len(urllib.request.urlopen("{outside.secure}/big.bin", context=context).read()))
-for url in ("https://pypi.example/", "http://plain.example:81/"):
+for url in ("https://index.example/", "http://plain.example:81/"):
     try:
         urllib.request.urlopen(url)
     except OSError as error:
@@ -176,7 +176,7 @@ for url in ("https://pypi.example/", "http://plain.example:81/"):
     assert said.count("hello from outside") == 2
     assert "cba" in said
     assert str(256 * 4_096) in said
-    assert "does not name pypi.example:443" in said
+    assert "does not name index.example:443" in said
     assert "does not name plain.example:81" in said
 
 
@@ -189,17 +189,17 @@ for get in (
 ):
     print(get("{outside.secure}/hello.txt").text, get("{outside.plain}/hello.txt").text, end=" ")
     try:
-        get("https://pypi.example/")
+        get("https://index.example/")
     except (requests.RequestException, httpx.HTTPError) as error:
         print(type(error).__name__, error)
-    print(get("http://pypi.example/").status_code)
+    print(get("http://index.example/").status_code)
 with requests.Session() as session:
     session.verify = "/content/ca.pem"
     print(sum(len(session.get("{outside.secure}/hello.txt").content) for _ in range(5)))
 """
     said = await printed(caller, code)
     assert said.count("hello from outside hello from outside ProxyError") == 2
-    assert said.count("does not name pypi.example:443") == 2
+    assert said.count("does not name index.example:443") == 2
     assert said.count("\n403\n") == 2
     assert "\n90\n" in said
 
@@ -216,7 +216,7 @@ async def test_curl(caller: Caller, outside: Outside) -> None:
     got = await done(caller, "curl", "-sS", "--cacert", "/content/ca.pem", f"{outside.secure}/hello.txt")
     assert got == (0, "hello from outside", "")
     assert (await done(caller, "curl", "-sS", f"{outside.plain}/hello.txt"))[1] == "hello from outside"
-    status, _, said = await done(caller, "curl", "-sS", "https://pypi.example/")
+    status, _, said = await done(caller, "curl", "-sS", "https://index.example/")
     assert (status, "403" in said) == (56, True)
     # A certificate is the client's to judge: the tunnel is never opened up.
     assert (await done(caller, "curl", "-sS", f"{outside.secure}/hello.txt"))[0] == 60
@@ -453,7 +453,10 @@ except OSError as error:
     ("spec", "why"),
     [
         (RuntimeSpec(isolation="none", network=NetworkPolicy(policy="none")), "isolation 'none'"),
-        (RuntimeSpec(isolation="none", network=NetworkPolicy(allow=("pypi.org:443",))), "isolation 'none'"),
+        (
+            RuntimeSpec(isolation="none", network=NetworkPolicy(allow=("index.example:443",))),
+            "isolation 'none'",
+        ),
         (RuntimeSpec(network=NetworkPolicy(allow=("10.0.0.1:80",))), "network.private"),
     ],
 )

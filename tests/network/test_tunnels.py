@@ -110,8 +110,8 @@ async def test_what_is_not_named_is_refused_unresolved(target: str, status: int,
 
 async def test_a_refusal_says_in_its_first_line_what_stands_in_the_way_and_what_to_ask_for() -> None:
     async with rigged("files.example:443") as rig:
-        first = (await rig.ask(connect("pypi.org:443"))).partition(b"\r\n")[0]
-    assert b"does not name pypi.org:443" in first
+        first = (await rig.ask(connect("index.example:443"))).partition(b"\r\n")[0]
+    assert b"does not name index.example:443" in first
     assert b"files.example:443" in first
 
 

@@ -93,7 +93,7 @@ class HostPattern:
         """ValueError says what is wrong with it. `*` is a port only with `any_port`."""
         host, colon, port = text.rpartition(":")
         if not colon or not host or text.endswith("]"):
-            raise ValueError(f"{_shown(text)} names no port; it takes HOST:PORT, such as pypi.org:443")
+            raise ValueError(f"{_shown(text)} names no port; it takes HOST:PORT, such as index.example:443")
         number = None if any_port and port == "*" else read_port(port)
         if host == "*":
             return cls("*", None, number)

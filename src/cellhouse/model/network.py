@@ -23,7 +23,7 @@ _HOW_TO_ASK: Final = 'network {"allow": ["HOST:PORT", …]} (command line: --net
 def _patterns(value: Any) -> Any:
     """A list of patterns, each in its one form, none twice."""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise _wrong("takes a list of HOST:PORT, such as pypi.org:443 or *.example.org:443")
+        raise _wrong("takes a list of HOST:PORT, such as index.example:443 or *.example.org:443")
     texts = list(value)
     if not texts:
         raise _wrong("is empty; name what may be reached, or leave it out for no network")
@@ -34,7 +34,7 @@ def _patterns(value: Any) -> Any:
     found: dict[str, None] = {}
     for text in texts:
         if not isinstance(text, str):
-            raise _wrong(f"takes texts such as pypi.org:443, and {type(text).__name__} is none")
+            raise _wrong(f"takes texts such as index.example:443, and {type(text).__name__} is none")
         try:
             found[str(HostPattern.parse(text.strip()))] = None
         except ValueError as error:
