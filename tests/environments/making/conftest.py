@@ -1,4 +1,3 @@
-import shutil
 import sys
 from pathlib import Path
 
@@ -31,16 +30,7 @@ def interpreter() -> Interpreter:
     return find_interpreter()
 
 
-# The venv of the tests has uv, where it is among what they need.
-WITH_UV = pytest.param(
-    "uv",
-    marks=pytest.mark.skipif(
-        shutil.which("uv", path=str(Path(sys.executable).parent)) is None, reason="uv is not here"
-    ),
-)
-
-
-@pytest.fixture(params=[WITH_UV, pytest.param("pip", marks=pytest.mark.slow)])
+@pytest.fixture(params=["uv", pytest.param("pip", marks=pytest.mark.slow)])
 def installer(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name

@@ -22,7 +22,6 @@ from cellhouse.environments.making import (
 from cellhouse.environments.making.asked import Asked
 from cellhouse.environments.prefix import UNFINISHED
 from cellhouse.model import AlreadyExists, FailedPrecondition, NotFound
-from tests.environments.making.conftest import WITH_UV
 from tests.environments.making.wheels import make_wheel
 
 
@@ -69,7 +68,7 @@ def left(home: EnvironmentHome) -> Iterable[str]:
     return sorted(os.listdir(home.path / ".made"))
 
 
-@pytest.mark.parametrize("tool", [WITH_UV, "pip"])
+@pytest.mark.parametrize("tool", ["uv", "pip"])
 def test_what_was_asked_for_is_installed_and_locked(
     home: EnvironmentHome, interpreter: Interpreter, tool: str, index: Path
 ) -> None:
