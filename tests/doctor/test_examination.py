@@ -110,6 +110,21 @@ async def test_sessions_work_and_how_they_start_is_told(report: DoctorReport) ->
     assert sessions.start == ("zygote" if landlock_abi() >= LANDLOCK_LEAST_ABI else "fresh")
 
 
+async def test_a_network_policy_lets_through_what_it_names_and_nothing_else(report: DoctorReport) -> None:
+    policy = level_of(report, "bubblewrap").network_policy
+    assert policy is not None
+    assert policy.status is LayerStatus.IN_FORCE, policy
+    assert (policy.named, policy.detail) == ("reached", None)
+    assert (policy.unnamed or "").startswith(
+        "NOT_NAMED: this runtime's network policy does not name 127.0.0.1:"
+    )
+    assert (policy.direct, policy.without_policy) == ("ECONNREFUSED", "ECONNREFUSED")
+    unwalled = level_of(report, "none").network_policy
+    assert unwalled is not None
+    assert unwalled.status is LayerStatus.ABSENT
+    assert "can't be held" in (unwalled.detail or "")
+
+
 async def test_the_machine_and_the_state_are_told(
     report: DoctorReport, state: Path, environment: Environment
 ) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cellhouse.doctor.policy import Said, verdict
 from cellhouse.doctor.programs import LIMIT_PROBES, PROBES, Probe, source
 from cellhouse.doctor.report import LayerStatus, ProbeOutcome, ProbeReport
 from cellhouse.doctor.running import Answer, NoAnswer, Told
@@ -12,6 +13,8 @@ from cellhouse.sandbox import ABSENT, IN_FORCE, LAYERS
 PROBE = Probe("mount", "host-file", "open a file of the host", "pass", ("ENOENT", "missed:"))
 REACHED = Answer("reached")
 HELD, OPEN, NOT_SHOWN = ProbeOutcome.HELD, ProbeOutcome.REACHED, ProbeOutcome.NOT_SHOWN
+
+NOTHING = Said("ECONNREFUSED", "ECONNREFUSED", "ECONNREFUSED")
 
 
 @pytest.mark.parametrize(
@@ -133,3 +136,21 @@ def test_each_layer_but_those_with_ways_of_their_own_has_a_program_and_each_prog
         compile(source(probe), probe.name, "exec")
         assert probe.refused
         assert not probe.holds("reached")
+
+
+@pytest.mark.parametrize(
+    ("said", "without", "refused", "served", "status"),
+    [
+        (Said("reached", "HTTP/1.1 403", "ENETUNREACH"), NOTHING, "NOT_NAMED: no", (1, 0, 0), "in force"),
+        (Said("reached", "reached", "ENETUNREACH"), NOTHING, "", (1, 0, 1), "open"),
+        (Said("reached", "HTTP/1.1 403", "reached"), NOTHING, "NOT_NAMED: no", (2, 0, 0), "open"),
+        (Said("reached", "HTTP/1.1 403", "ENETUNREACH"), NOTHING, "NOT_NAMED: no", (1, 1, 0), "open"),
+        (Said("ECONNREFUSED", "ECONNREFUSED", "ENETUNREACH"), NOTHING, "", (0, 0, 0), "not shown"),
+        (Said("reached", "HTTP/1.1 403", "ENETUNREACH"), NOTHING, "NOT_NAMED: no", (0, 0, 0), "not shown"),
+        (Said("reached", "ECONNRESET", "ENETUNREACH"), NOTHING, "", (1, 0, 0), "not shown"),
+    ],
+)
+def test_a_policy_is_in_force_where_code_and_servers_agree(
+    said: Said, without: Said, refused: str, served: tuple[int, int, int], status: str
+) -> None:
+    assert verdict(said, without, refused, served).status == status

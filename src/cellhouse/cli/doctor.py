@@ -23,6 +23,7 @@ from cellhouse.doctor import (
     LevelStatus,
     LimitProbeReport,
     Patient,
+    PolicyReport,
     ProbeOutcome,
     examine,
 )
@@ -143,7 +144,17 @@ def _level(level: LevelReport) -> list[RenderableType]:
         remedy = f". To change that: {sessions.remedy}" if sessions.remedy else ""
         kernel = f"kernel {sessions.kernel}, " if sessions.kernel else ""
         table.add_row(_text("sessions"), _text(*state), _text(f"{kernel}{sessions.detail}{remedy}"))
+    if (policy := level.network_policy) is not None:
+        table.add_row(_text("allow=…"), _text(policy.status, _STYLES[policy.status]), _text(_policy(policy)))
     return [head, table]
+
+
+def _policy(policy: PolicyReport) -> str:
+    """What came of the network policy `allow`."""
+    if policy.status is LayerStatus.IN_FORCE:
+        refusal = (policy.unnamed or "").partition(":")[0]
+        return f"reached the server that it names, not another one ({refusal}); without a policy none ({policy.without_policy})"
+    return f"{policy.detail}"
 
 
 def _layer(layer: LayerReport) -> Text:

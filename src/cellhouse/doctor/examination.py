@@ -15,6 +15,7 @@ from cellhouse.doctor import place
 from cellhouse.doctor.bench import Bench, SandboxMaker
 from cellhouse.doctor.level import NO_SESSIONS, NO_TIME, Level, no_sessions
 from cellhouse.doctor.machine import look_at_machine
+from cellhouse.doctor.policy import own_servers
 from cellhouse.doctor.problems import find_problems
 from cellhouse.doctor.report import DoctorReport, LevelReport, StateReport
 from cellhouse.doctor.surroundings import look_at_environments, look_at_state
@@ -86,7 +87,7 @@ async def examine(patient: Patient | None = None) -> DoctorReport:
 async def _examine(settings: Settings, found: Sequence[Level], bench: Bench, state: Path) -> None:
     """All levels beside each other: they wait more than they work."""
     # How a session comes to be is the same with less to import.
-    light = replace(settings, state_dir=state, preload=(), spares=0)
+    light = replace(settings, state_dir=state, preload=(), spares=0, network=own_servers(settings.network))
     async with asyncio.TaskGroup() as group:
         for level in found:
             group.create_task(level.examine(bench))
@@ -94,6 +95,7 @@ async def _examine(settings: Settings, found: Sequence[Level], bench: Bench, sta
             async with House(settings=light) as house, asyncio.TaskGroup() as sessions:
                 for level in found:
                     sessions.create_task(level.examine_sessions(house, settings.start))
+                    sessions.create_task(level.examine_policy(house))
         except (CellhouseError, OSError) as error:
             for level in found:
                 level.sessions = no_sessions(f"the house for them failed: {error}")

@@ -8,6 +8,7 @@ from typing import Final
 
 from cellhouse.doctor import remedies, sessions as siblings
 from cellhouse.doctor.bench import LIMITS, ORDER, QUICK, Bench
+from cellhouse.doctor.policy import examine_policy
 from cellhouse.doctor.programs import LIMIT_PROBES, PROBES, REACHED
 from cellhouse.doctor.report import (
     LayerReport,
@@ -15,6 +16,7 @@ from cellhouse.doctor.report import (
     LevelReport,
     LevelStatus,
     LimitProbeReport,
+    PolicyReport,
     ProbeOutcome,
     ProbeReport,
     SessionsReport,
@@ -35,6 +37,7 @@ def no_sessions(why: str) -> Sessions:
 
 
 NO_SESSIONS: Final = no_sessions(f"{NO_TIME}")
+NO_POLICY: Final = PolicyReport(status=LayerStatus.NOT_SHOWN, detail=f"{NO_TIME}")
 
 
 @dataclass(slots=True)
@@ -51,6 +54,7 @@ class Level:
     limited: dict[LimitName, tuple[Told, Told]] = field(default_factory=dict)
     uids: tuple[int, int] | NoAnswer = NO_TIME
     sessions: Sessions = NO_SESSIONS
+    policy: PolicyReport = NO_POLICY
 
     async def examine(self, bench: Bench) -> None:
         """Put one sandbox of this level up, and a second one beside it, and try everything in the first."""
@@ -100,6 +104,14 @@ class Level:
         except Exception as error:  # as above
             self.sessions = no_sessions(f"their examination failed: {type(error).__name__}: {error}")
 
+    async def examine_policy(self, house: House) -> None:
+        """Have runtimes of this level try what a network policy lets through."""
+        try:
+            self.policy = await examine_policy(house, self.name)
+        except Exception as error:  # as above
+            detail = f"its examination failed: {type(error).__name__}: {error}"
+            self.policy = PolicyReport(status=LayerStatus.NOT_SHOWN, detail=detail)
+
     def report(self, unwalled: Callable[[str], Told], sessions: Sessions) -> LevelReport:
         """What may be said. The counter-proofs: what each probe said without walls, and the sessions at level none."""
         if self.status is not LevelStatus.AVAILABLE:
@@ -113,6 +125,7 @@ class Level:
             layers=tuple(self._layer(name, unwalled, sessions, limits) for name in LAYERS),
             limits=limits,
             sessions=self.sessions.report,
+            network_policy=self.policy,
         )
 
     def _layer(

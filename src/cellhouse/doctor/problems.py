@@ -45,6 +45,9 @@ def _of_level(level: LevelReport) -> Iterator[str]:
     for limit in level.limits or ():
         if limit.status is LayerStatus.OPEN:
             yield f"{name}: limit {limit.name!r} is claimed ({limit.enforcement}), and yet code could {_tried(limit)}"
+    policy = level.network_policy
+    if policy is not None and policy.status is LayerStatus.OPEN:
+        yield f"{name}: network policy 'allow' does not hold: {policy.detail}"
     if not level.default:
         return
     if level.status is not LevelStatus.AVAILABLE:

@@ -96,6 +96,22 @@ class SessionsReport(Wire):
     remedy: Text | None = None
 
 
+class PolicyReport(Wire):
+    """The network policy `allow`, tried by a runtime that may reach one server of doctor's own, and one that asks for nothing.
+
+    Each member is `reached`, the name of an errno, or what the proxy said; absent where nothing was tried.
+    """
+
+    status: LayerStatus
+    detail: Text | None = None
+    # Through the proxy: the server that the policy names, and another one, with the proxy's reason.
+    named: Text | None = None
+    unnamed: Text | None = None
+    # The server that is named, past the proxy; and in any way by the runtime without a policy.
+    direct: Text | None = None
+    without_policy: Text | None = None
+
+
 class LevelReport(Wire):
     """One isolation level, layer by layer and limit by limit. Without layers, no sandbox of it could be started."""
 
@@ -106,6 +122,7 @@ class LevelReport(Wire):
     layers: tuple[LayerReport, ...] | None = None
     limits: tuple[LimitProbeReport, ...] | None = None
     sessions: SessionsReport | None = None
+    network_policy: PolicyReport | None = None
 
 
 class CgroupReport(Wire):

@@ -77,14 +77,14 @@ async def examine_sessions(house: House, level: str, wanted: str) -> Sessions:
         return Sessions(SessionsReport(works=False, detail=error.message), None, answers)
     about = {"environment": runtime.environment, "kernel": runtime.kernel}
     try:
-        first = await _run(house, f"{runtime.name}/sessions/first", FIRST.format(name=runtime.name))
+        first = await run_cell(house, f"{runtime.name}/sessions/first", FIRST.format(name=runtime.name))
         works = first.outcome is Outcome.OK and first.result == "42"
         if not works:
             return Sessions(
                 SessionsReport(works=False, detail=_why(first), **about), runtime.isolation, answers
             )
         second = f"{runtime.name}/sessions/second"
-        start = (await _run(house, second, START)).stdout.strip()
+        start = (await run_cell(house, second, START)).stdout.strip()
         for probe in PROBES:
             answers[probe.name] = await _told(
                 house, second, probe, {"sibling": int(first.stdout), "name": runtime.name}
@@ -99,7 +99,8 @@ async def examine_sessions(house: House, level: str, wanted: str) -> Sessions:
         await house.delete_runtime(runtime.name)
 
 
-async def _run(house: House, session: str, code: str) -> ExecuteCodeResult:
+async def run_cell(house: House, session: str, code: str) -> ExecuteCodeResult:
+    """Within `SECONDS`, the start of its kernel included. Raises DeadlineExceeded and what else a call can."""
     request = ExecuteCodeRequest(
         code=code, session=session, execution_timeout=SECONDS, wait_timeout=SECONDS, store_history=False
     )
@@ -109,7 +110,7 @@ async def _run(house: House, session: str, code: str) -> ExecuteCodeResult:
 async def _told(house: House, session: str, probe: Probe, args: Mapping[str, Any]) -> Told:
     value = json.dumps(dict(args))
     try:
-        result = await _run(house, session, ARGUMENTS.format(name=VARIABLE, value=value) + source(probe))
+        result = await run_cell(house, session, ARGUMENTS.format(name=VARIABLE, value=value) + source(probe))
     except DeadlineExceeded as error:
         return NoAnswer(error.message)
     if result.outcome is not Outcome.OK:
