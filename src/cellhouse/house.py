@@ -43,6 +43,7 @@ from cellhouse.runtime.folded import FoldedText
 from cellhouse.runtime.following import PAGE_BYTES, Follower
 from cellhouse.runtime.host import ExecutionReader, Kernels, NetworkCounts
 from cellhouse.runtime.logs import logger
+from cellhouse.runtime.network import LOG_NAME as NETWORK_LOG
 from cellhouse.runtime.offer import Offer
 from cellhouse.runtime.once import check_readable, find_log, known_execution
 from cellhouse.runtime.paging import page_by_name
@@ -332,7 +333,23 @@ class House(Contents):
         entries = self.session_log(session)
         if not entries and not self.list_executions(session, page_size=1).entries:
             self.get_session(session)
-        return page_of_session_log(session, entries, page_size, page_token)
+        return page_of_session_log(f"{session}/log", entries, page_size, page_token)
+
+    @answering
+    def network_log(self, runtime: str) -> list[dict[str, str]]:
+        """Each decision about the runtime's network, oldest first, as `session_log` has it; empty without `allow`.
+
+        `text` is `allowed` or `refused REASON`, HOST:PORT, and the address that was dialled or the sentence. At most 1 MiB.
+        """
+        return read_session_log(self._session_logs(RuntimeName.parse(runtime).runtime) / NETWORK_LOG)
+
+    @answering
+    def page_network_log(self, runtime: str, *, page_size: int = 0, page_token: str = "") -> SessionLogPage:
+        """A page of it. NotFound where the runtime isn't there and nothing is on record of its network."""
+        entries = self.network_log(runtime)
+        if not entries:
+            self.get_runtime(runtime)
+        return page_of_session_log(f"{runtime}/networkLog", entries, page_size, page_token)
 
     # executions
 

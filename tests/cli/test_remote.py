@@ -10,7 +10,17 @@ import pytest
 from cellhouse.cli import logs
 from cellhouse.cli.service import read_name
 from cellhouse.messages import RawText
-from cellhouse.model import Event, ExecutionName, InvalidArgument, QueuedEvent, RuntimeName, SessionName
+from cellhouse.model import (
+    Event,
+    ExecutionName,
+    InvalidArgument,
+    QueuedEvent,
+    RuntimeName,
+    SessionName,
+    SystemClock,
+)
+from cellhouse.runtime.network import LOG_NAME
+from cellhouse.runtime.session_log import SessionLog
 from tests.cli.remote import Commands
 from tests.doors.conftest import fakes
 from tests.doors.support import Door, house_of, opened, until
@@ -155,11 +165,18 @@ async def test_what_belongs_to_no_execution_is_printed_where_it_is_asked_for(
     assert (entry["kind"], entry["text"]) == ("stderr", "of \x1b[31mnobody")
     for wrong in (("-f", "here/main"), ("--text", "stdout", "here/main"), ("here/main/one",), ("here/none",)):
         assert (await run("logs", "--session-log", *wrong)).status == 2
+    log = SessionLog(house_of(door.service).state_dir / "sessions" / "here" / LOG_NAME, SystemClock())
+    log.write("network", "refused NOT_NAMED a.example:443: no")
+    ended = await run("logs", "--network-log", "here")
+    assert (ended.status, ended.out) == (0, "refused NOT_NAMED a.example:443: no\n")
+    for wrong in (("-f", "here"), ("here/main",), ("--session-log", "here"), ("none",)):
+        assert (await run("logs", "--network-log", *wrong)).status == 2
     await door.service.close()
-    local = ("logs", "--url", "", "--state-dir", str(tmp_path / "state"), "--session-log")
-    ended = await run(*local, "here/main")
+    local = ("logs", "--url", "", "--state-dir", str(tmp_path / "state"))
+    ended = await run(*local, "--session-log", "here/main")
     assert (ended.status, ended.out) == (0, "of \x1b[31mnobody\n")
-    assert (await run(*local, "here/none")).status == 2
+    assert (await run(*local, "--session-log", "here/none")).status == 2
+    assert (await run(*local, "--network-log", "here")).out == "refused NOT_NAMED a.example:443: no\n"
 
 
 async def test_who_stops_reading_lets_go_of_what_is_read_from(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from tests.runtime.support import FakeWorld
 CALLS = {
     "runtime_specs", "create_runtime", "get_runtime", "list_runtimes", "page_runtimes", "keep_alive",
     "delete_runtime", "create_session", "get_session", "list_sessions", "page_sessions", "interrupt", "restart",
-    "delete_session", "session_log", "page_session_log", "execute", "get_execution", "get_code", "events", "cancel", "provide_input", "list_executions",
+    "delete_session", "session_log", "page_session_log", "network_log", "page_network_log", "execute", "get_execution", "get_code", "events", "cancel", "provide_input", "list_executions",
     "read_text", "get_rich_output", "get_bundle", "get_output_data", "put_file", "open_file", "list_files",
     "delete_file", "close",
 }  # fmt: skip

@@ -6,6 +6,9 @@ import json
 import pytest
 
 from cellhouse.messages import RawText
+from cellhouse.model import SystemClock
+from cellhouse.runtime.network import LOG_NAME
+from cellhouse.runtime.session_log import SessionLog
 from tests.doors.support import NDJSON, SSE, Door, frames, house_of, ok, refused, until, within
 
 
@@ -261,3 +264,19 @@ async def test_what_belongs_to_no_execution_is_in_the_session_s_own_log(door: Do
     )
     await ok(door.client.delete("/v1/runtimes/here"))
     assert len((await ok(door.client.get(door.path("/log"))))["entries"]) == 3
+
+
+async def test_the_log_of_a_network_is_the_runtime_s(door: Door) -> None:
+    path = "/v1/runtimes/here/networkLog"
+    assert await ok(door.client.get(path)) == {"entries": []}
+    directory = house_of(door.service).state_dir / "sessions" / "here"
+    log = SessionLog(directory / LOG_NAME, SystemClock())
+    for number in range(3):
+        log.write("network", f"allowed {number}.example:443: CONNECT")
+    first = await ok(door.client.get(path, params={"pageSize": 2}))
+    assert [each["text"][:9] for each in first["entries"]] == ["allowed 0", "allowed 1"]
+    rest = await ok(door.client.get(path, params={"pageToken": first["nextPageToken"]}))
+    assert [(each["kind"], each["text"][:9]) for each in rest["entries"]] == [("network", "allowed 2")]
+    await ok(door.client.delete("/v1/runtimes/here"))
+    assert len((await ok(door.client.get(path)))["entries"]) == 3
+    await refused(door.client.get("/v1/runtimes/none/networkLog"), 404, "NOT_FOUND", "NO_SUCH_RUNTIME")

@@ -48,6 +48,9 @@ async def test_a_token_opens_its_tenants_house_and_no_other(door: Door, store: T
     await refused(
         door.client.get("/v1/runtimes/mine", headers=bearer(two)), 404, "NOT_FOUND", "NO_SUCH_RUNTIME"
     )
+    log = "/v1/runtimes/mine/networkLog"
+    assert await ok(door.client.get(log, headers=bearer(one))) == {"entries": []}
+    await refused(door.client.get(log, headers=bearer(two)), 404, "NOT_FOUND", "NO_SUCH_RUNTIME")
     assert await ok(door.client.get("/v1/runtimes", headers=bearer(two))) == {"runtimes": []}
 
 

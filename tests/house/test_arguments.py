@@ -132,6 +132,7 @@ async def test_names_that_are_none(house: House, name: str) -> None:
         lambda: house.list_sessions(name),
         lambda: house.get_session(name),
         lambda: house.session_log(name),
+        lambda: house.network_log(name),
         lambda: house.list_executions(name),
         lambda: house.open_content(name),
         lambda: house.read_text(name, "stdout"),

@@ -58,6 +58,8 @@ CALLS: dict[str, Call] = {
     "a page token of nobody": lambda house: house.page_sessions("runtimes/here", page_token="?"),
     "a token of runtimes": lambda house: house.page_runtimes(page_token="?"),
     "no session's log": lambda house: house.page_session_log(f"{SESSION}-none"),
+    "no network's log": lambda house: house.page_network_log("runtimes/none"),
+    "a token of another log": lambda house: house.page_network_log("runtimes/here", page_token="eA=="),
     "a token of the log": lambda house: house.page_session_log(SESSION, page_token="eA=="),
     "no output": lambda house: house.get_rich_output(f"{SESSION}/executions/e", 7),
     "no bundle": lambda house: house.get_bundle(f"{SESSION}/executions/e", 0),

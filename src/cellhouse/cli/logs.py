@@ -23,6 +23,7 @@ from cellhouse.model import (
     InvalidArgument,
     NotFound,
     NoticeReason,
+    RuntimeName,
     SessionName,
     TailFrame,
 )
@@ -43,7 +44,7 @@ class Text(StrEnum):
 
 
 def logs(
-    name: Annotated[str, typer.Argument(metavar="RUNTIME/SESSION[/EXECUTION]")],
+    name: Annotated[str, typer.Argument(metavar="RUNTIME[/SESSION[/EXECUTION]]")],
     url: Url = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on while it runs; for a session, until it is deleted.")
@@ -59,6 +60,10 @@ def logs(
             "--session-log", help="Print what the session's kernels said that belongs to no execution."
         ),
     ] = False,
+    network_log: Annotated[
+        bool,
+        typer.Option("--network-log", help="Print each decision about the network of a runtime."),
+    ] = False,
     state_dir: StateDir = None,
 ) -> None:
     """Print what was printed: stdout and stderr each to its own, outputs and errors in a line of their own.
@@ -67,8 +72,8 @@ def logs(
     """
 
     async def work(client: "AsyncClient") -> int:
-        if session_log:
-            return await _of_session(client, _session(name, text, follow=follow), json)
+        if session_log or network_log:
+            return await _log(client, _whose(name, text, follow=follow, network=network_log), json)
         target = _target(name, text)
         if text is not None:
             return await _whole(client, str(target), text)
@@ -84,10 +89,10 @@ def logs(
         return OK
 
     async def local() -> int:
-        if session_log:
-            session = _session(name, text, follow=follow)
-            async with House(recorded_in(state_dir, session.runtime)) as house:
-                return await _of_session(house, session, json)
+        if session_log or network_log:
+            whose = _whose(name, text, follow=follow, network=network_log)
+            async with House(recorded_in(state_dir, whose.runtime)) as house:
+                return await _log(house, whose, json)
         target = _target(name, text)
         shower = _Shower(json)
         async with House(recorded_in(state_dir, target.runtime)) as house:
@@ -111,6 +116,8 @@ def logs(
                 if not (token := page.next_page_token):
                     return OK
 
+    if session_log and network_log:
+        raise typer.BadParameter("one log at a time; leave out --session-log or --network-log")
     if url and state_dir is None:
         with_service("logs", url, work)
     exit_with("logs", local)
@@ -192,23 +199,25 @@ def _target(name: str, text: Text | None) -> SessionName | ExecutionName:
     return target
 
 
-def _session(name: str, text: Text | None, *, follow: bool) -> SessionName:
+def _whose(name: str, text: Text | None, *, follow: bool, network: bool) -> SessionName | RuntimeName:
     """Whose own log is asked for."""
+    log, kind = ("--network-log", RuntimeName) if network else ("--session-log", SessionName)
     for given, option in ((text is not None, "--text"), (follow, "--follow")):
         if given:
             raise InvalidArgument.of_field(
-                option, "it is of executions, and --session-log of none; leave one of them out"
+                option, f"it is of executions, and {log} of none; leave one of them out"
             )
-    session = read_name(name, SessionName)
-    assert isinstance(session, SessionName)
-    return session
+    whose = read_name(name, kind)
+    assert isinstance(whose, SessionName | RuntimeName)
+    return whose
 
 
-async def _of_session(source: "AsyncClient | House", session: SessionName, json: bool) -> int:
-    """Its own log: a head and the text of each entry, or one JSON document a line."""
+async def _log(source: "AsyncClient | House", whose: SessionName | RuntimeName, json: bool) -> int:
+    """Its own log, or that of its network: a head and the text of each entry, or one JSON document a line."""
     show, token = Show(), ""
     while True:
-        found = source.page_session_log(str(session), page_token=token)
+        read = source.page_session_log if isinstance(whose, SessionName) else source.page_network_log
+        found = read(str(whose), page_token=token)
         page = await found if isinstance(found, Awaitable) else found
         for entry in page.entries:
             if json:

@@ -163,6 +163,16 @@ class AsyncClient:
         """A page of it."""
         return await self._shell.run(self._calls.page_session_log(session, page_size, page_token))
 
+    async def network_log(self, runtime: str) -> list[SessionLogEntry]:
+        """Each decision about the runtime's network, oldest first, page by page; empty without a policy `allow`."""
+        return await self._shell.run(self._calls.network_log(runtime))
+
+    async def page_network_log(
+        self, runtime: str, *, page_size: int = 0, page_token: str = ""
+    ) -> SessionLogPage:
+        """A page of it."""
+        return await self._shell.run(self._calls.page_network_log(runtime, page_size, page_token))
+
     async def get_execution(self, name: str) -> ExecuteCodeResult:
         """The snapshot while it runs, the result after, also of a runtime that is gone."""
         return await self._shell.run(self._calls.get_execution(name))

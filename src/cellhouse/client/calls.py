@@ -152,18 +152,29 @@ class Calls:
         return self._delete(f"{SessionName.parse(session)}")
 
     def session_log(self, session: str) -> Flow[list[SessionLogEntry]]:
+        return self._whole_log(f"{SessionName.parse(session)}/log")
+
+    def page_session_log(self, session: str, page_size: int, page_token: str) -> Flow[SessionLogPage]:
+        return self._log(f"{SessionName.parse(session)}/log", page_size, page_token)
+
+    def network_log(self, runtime: str) -> Flow[list[SessionLogEntry]]:
+        return self._whole_log(f"{RuntimeName.parse(runtime)}/networkLog")
+
+    def page_network_log(self, runtime: str, page_size: int, page_token: str) -> Flow[SessionLogPage]:
+        return self._log(f"{RuntimeName.parse(runtime)}/networkLog", page_size, page_token)
+
+    def _log(self, path: str, page_size: int, page_token: str) -> Flow[SessionLogPage]:
+        return self._get(path, SessionLogPage.from_wire, _page(page_size, page_token))
+
+    def _whole_log(self, path: str) -> Flow[list[SessionLogEntry]]:
         found: list[SessionLogEntry] = []
         token = ""
         for _ in range(PAGES):
-            page = yield from self.page_session_log(session, 0, token)
+            page = yield from self._log(path, 0, token)
             found += page.entries
             if not (token := page.next_page_token):
                 break
         return found
-
-    def page_session_log(self, session: str, page_size: int, page_token: str) -> Flow[SessionLogPage]:
-        path = f"{SessionName.parse(session)}/log"
-        return self._get(path, SessionLogPage.from_wire, _page(page_size, page_token))
 
     # executions
 

@@ -111,6 +111,10 @@ async def _session_log(house: House, a: Arguments) -> list[dict[str, str]]:
     return house.session_log(a["name"])
 
 
+async def _network_log(house: House, a: Arguments) -> list[dict[str, str]]:
+    return house.network_log(a["name"])
+
+
 async def _list_executions(house: House, a: Arguments) -> Page:
     return house.list_executions(a["name"], page_size=a["pageSize"], page_token=a["pageToken"])
 
@@ -163,6 +167,7 @@ INTERRUPT: Final = _plain("interrupt", lambda house, a: house.interrupt(a["name"
 RESTART: Final = _plain("restart", lambda house, a: house.restart(a["name"]))
 DELETE_SESSION: Final = _plain("deleteSession", lambda house, a: house.delete_session(a["name"]))
 SESSION_LOG: Final = _plain("sessionLog", _session_log)
+NETWORK_LOG: Final = _plain("networkLog", _network_log)
 EXECUTE: Final = Method("execute", _execute, _accepted, lambda found: Accepted(**found))
 KNOWN: Final = _plain("known", _known)
 GET_EXECUTION: Final = _document(
@@ -196,7 +201,7 @@ METHODS: Final[dict[str, Method[Any]]] = {
     method.name: method
     for method in (
         CREATE_RUNTIME, GET_RUNTIME, KEEP_ALIVE, DELETE_RUNTIME, CREATE_SESSION, GET_SESSION, LIST_SESSIONS,
-        PAGE_SESSIONS, INTERRUPT, RESTART, DELETE_SESSION, SESSION_LOG, EXECUTE, KNOWN, GET_EXECUTION,
+        PAGE_SESSIONS, INTERRUPT, RESTART, DELETE_SESSION, SESSION_LOG, NETWORK_LOG, EXECUTE, KNOWN, GET_EXECUTION,
         GET_CODE, RESULT, CANCEL,
         PROVIDE_INPUT, LIST_EXECUTIONS, READ_TEXT, LATEST_OUTPUT, DELETE_FILE, UNFINISHED, KERNELS, DRAIN,
         EVICT,

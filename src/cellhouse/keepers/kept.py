@@ -329,7 +329,20 @@ class KeptHouse(ReadableContents):
         entries = await self.session_log(session)
         if not entries and not (await self.list_executions(session, page_size=1)).entries:
             await self.get_session(session)
-        return page_of_session_log(session, entries, page_size, page_token)
+        return page_of_session_log(f"{session}/log", entries, page_size, page_token)
+
+    @answering
+    async def network_log(self, runtime: str) -> list[dict[str, str]]:
+        return await self._of_runtime(runtime, calls.NETWORK_LOG)
+
+    @answering
+    async def page_network_log(
+        self, runtime: str, *, page_size: int = 0, page_token: str = ""
+    ) -> SessionLogPage:
+        entries = await self.network_log(runtime)
+        if not entries:
+            await self.get_runtime(runtime)
+        return page_of_session_log(f"{runtime}/networkLog", entries, page_size, page_token)
 
     # executions
 

@@ -104,6 +104,12 @@ class AnyHouse(Protocol):
         self, session: str, *, page_size: int = 0, page_token: str = ""
     ) -> SessionLogPage: ...
 
+    async def network_log(self, runtime: str) -> list[dict[str, str]]: ...
+
+    async def page_network_log(
+        self, runtime: str, *, page_size: int = 0, page_token: str = ""
+    ) -> SessionLogPage: ...
+
     async def execute(self, request: ExecuteCodeRequest) -> ExecutionHandle: ...
 
     async def get_execution(self, name: str) -> ExecuteCodeResult: ...
@@ -240,6 +246,14 @@ class DirectHouse:
         self, session: str, *, page_size: int = 0, page_token: str = ""
     ) -> SessionLogPage:
         return self.house.page_session_log(session, page_size=page_size, page_token=page_token)
+
+    async def network_log(self, runtime: str) -> list[dict[str, str]]:
+        return self.house.network_log(runtime)
+
+    async def page_network_log(
+        self, runtime: str, *, page_size: int = 0, page_token: str = ""
+    ) -> SessionLogPage:
+        return self.house.page_network_log(runtime, page_size=page_size, page_token=page_token)
 
     async def get_code(self, name: str) -> str:
         return self.house.get_code(name)

@@ -44,10 +44,11 @@ class ExecutionList(Wire):
 
 
 class SessionLogEntry(Wire):
-    """Something that a session's kernel said and that belongs to no execution."""
+    """Something that a session's kernel said and that belongs to no execution, or a decision about a runtime's network."""
 
     time: Text
     # `stdout`, `stderr` or a type of message; `start` and `died` of a kernel; `limit` where no more is kept; a notice.
+    # Of a network's log: `network`, `bridge`, `limit`.
     kind: Text
     text: Annotated[Text, proto3] = ""
     # Left out of this text; not kept since there is too much.
@@ -56,7 +57,7 @@ class SessionLogEntry(Wire):
 
 
 class SessionLogPage(Wire):
-    """A page of a session's own log, oldest first; without a token it is the last one."""
+    """A page of a session's own log, or of a runtime's network log, oldest first; without a token it is the last one."""
 
     entries: tuple[SessionLogEntry, ...] = ()
     next_page_token: Annotated[Text, proto3] = ""

@@ -50,7 +50,7 @@ class SessionLog:
                 self._limit_at = size
             if self._limit_at is not None:
                 self.omitted_bytes += len(line)
-                text = f"the log of a session takes {MAX_BYTES} bytes; what follows is not kept"
+                text = f"this log takes {MAX_BYTES} bytes; what follows is not kept"
                 line = self._line("limit", text, omittedBytes=str(self.omitted_bytes))
                 os.pwrite(fd, line, self._limit_at)  # over the last count, which was no longer
             elif os.pwrite(fd, line, size) < len(line):
@@ -82,10 +82,10 @@ def read_session_log(path: Path) -> list[dict[str, str]]:
 
 
 def page_of_session_log(
-    session: str, entries: Sequence[dict[str, str]], page_size: int, page_token: str
+    name: str, entries: Sequence[dict[str, str]], page_size: int, page_token: str
 ) -> SessionLogPage:
-    """A page of a log that was read."""
-    page, token = page_by_place(f"{session}/log", entries, page_size, page_token)
+    """A page of a log that was read. `name` is the log's own: a token for another one is none."""
+    page, token = page_by_place(name, entries, page_size, page_token)
     return SessionLogPage(
         entries=tuple(SessionLogEntry.from_wire(entry) for entry in page), next_page_token=token
     )

@@ -58,6 +58,20 @@ async def keep_alive(request: Request, runtime: str) -> Response:
     return told(await visit.house.keep_alive(f"runtimes/{runtime}"))
 
 
+@router.get(
+    f"{RUNTIME}/networkLog",
+    responses=answers(
+        "SessionLogPage", "Each decision about its network, oldest first; of one that is gone, too."
+    ),
+)
+async def network_log(
+    request: Request, runtime: str, page_size: PageSize = 0, page_token: PageToken = ""
+) -> Response:
+    visit = enter(request, Scope.READ)
+    name = f"runtimes/{runtime}"
+    return told(await visit.house.page_network_log(name, page_size=page_size, page_token=page_token))
+
+
 @router.get(RUNTIME, responses=answers("Runtime", "The runtime, as it is now."))
 async def get_runtime(request: Request, runtime: str) -> Response:
     visit = enter(request, Scope.READ)
