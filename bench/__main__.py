@@ -29,6 +29,10 @@ from bench.workloads import LINE_BYTES, USED, displays, html, prints, updates, w
 
 SEED = 20_261_201
 RESULTS = Path("bench-results")
+IDLE = 60, 10
+"""Sessions and kernels that are counted idle: what fits into three quarters of a GiB and into one, so that either side
+has its pages shared among as many as that many bytes hold."""
+QUICK_IDLE = 5, 3
 
 HOW = """\
 Cellhouse: `House.execute` with its journal, bubblewrap walls and the native kernel, awaited to the result; its runtime
@@ -121,7 +125,7 @@ class Bench:
         yield "starts, pandas and pyplot used", asdict(found)
 
     def idle(self) -> Found:
-        found = asyncio.run(idle(5 if self.quick else 20, 3, self.dice, self.place("idle")))
+        found = asyncio.run(idle(*(QUICK_IDLE if self.quick else IDLE), self.dice, self.place("idle")))
         self.report.idle(found)
         yield "idle", asdict(found)
 
