@@ -125,6 +125,8 @@ def test_code_that_is_no_utf8_is_a_usage_error(cli: Cli) -> None:
         (["--isolation", "moat"], "moat"),
         (["--kernel", "cobol"], "cobol"),
         (["--environment", "nowhere"], "nowhere"),
+        (["--network", "allow=index.example"], "names no port"),
+        (["--network", "everything"], "none, open or allow=HOST:PORT"),
     ],
 )
 def test_names_that_nothing_has_are_usage_errors_that_say_what_there_is(
@@ -176,6 +178,14 @@ def test_no_isolation_must_be_asked_for_and_keeps_the_logical_path(cli: Cli) -> 
     result = _result(cli("run", "--json", "--isolation", "none", "-c", code))
     assert result.stdout.startswith(str(cli.state))
     assert (result.rich_outputs[0].file_path or "").startswith("/content/.dsm_outputs/")
+
+
+def test_a_network_policy_is_asked_for_and_told(cli: Cli) -> None:
+    code = "import os; print(os.environ['CELLHOUSE_NETWORK'])"
+    result = _result(cli("run", "--json", "--network", "allow=index.example:443", "-c", code))
+    assert result.stdout.startswith("allow: this runtime reaches index.example:443 and nothing else")
+    refused = cli("run", "--network", "open", "-c", "1")
+    assert (refused.returncode, b"network.may_open" in refused.stderr) == (3, True), refused.stderr
 
 
 def test_the_default_walls_keep_the_host_out(cli: Cli, tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def make(tmp_path: Path, subreaper: None) -> Iterator[Any]:
 
 
 def test_it_is_written_for_python_3_9() -> None:
-    for file in (INSIDE / "zygote.py", INSIDE / "native" / "landlock.py"):
+    for file in (INSIDE / "zygote.py", INSIDE / "bridge.py", INSIDE / "native" / "landlock.py"):
         tree = ast.parse(file.read_text(), feature_version=(3, 9))
         imported = {
             name.name.split(".")[0]

@@ -319,6 +319,7 @@ async def test_a_name_that_leads_to_metadata_is_out_of_reach(caller: Caller, out
     assert "not on the public internet" in result.execution_error.value
 
 
+@pytest.mark.slow
 async def test_thousands_of_connections_hold_up_nobody(caller: Caller, outside: Outside) -> None:
     """Idle ones and garbage: the sandbox's own way out is taken up, the house and the other runtimes notice nothing."""
     code = """

@@ -3,6 +3,7 @@
 from cellhouse.network.decisions import (
     Decision,
     Reason,
+    Refused,
 )
 from cellhouse.network.gate import (
     Gate,
@@ -16,4 +17,5 @@ __all__ = [
     "Gate",
     "Proxy",
     "Reason",
+    "Refused",
 ]

@@ -14,6 +14,7 @@ from cellhouse.network.decisions import Book, Decision, Reason, Refused
 from cellhouse.network.dialling import Dialler, Resolve, Resolver
 from cellhouse.network.forwarding import Asked, Forwarding, bad_request, read_target
 from cellhouse.network.gate import Gate
+from cellhouse.network.headers import secret
 from cellhouse.network.pipes import Pipes
 from cellhouse.network.tunnel import run_tunnel
 
@@ -45,6 +46,12 @@ class Proxy:
 
     def report(self) -> NetworkReport:
         return self._book.report(self._policy, self._settings, len(self._clients))
+
+    def check_headers(self) -> None:
+        """Refused where a header can't be had that is to be added for a host of this policy. Blocks for a small file each."""
+        for rule in self._rules:
+            if self._policy.allows(rule.host, rule.port):
+                secret(rule)
 
     async def close(self) -> None:
         """End every connection."""

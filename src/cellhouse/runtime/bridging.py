@@ -12,7 +12,7 @@ from cellhouse.model import (
     NetworkReport,
     NetworkSettings,
 )
-from cellhouse.network import Decision, Proxy
+from cellhouse.network import Decision, Proxy, Refused
 from cellhouse.runtime.logs import logger
 from cellhouse.runtime.network import PORT
 from cellhouse.runtime.session_log import SessionLog
@@ -37,7 +37,8 @@ class RuntimeNetwork:
         self._keeping: asyncio.Task[None] | None = None
 
     async def start(self, sandbox: Sandbox, python: str) -> None:
-        """Return when the bridge listens. FailedPrecondition where it can't."""
+        """Return when the bridge listens. FailedPrecondition where it can't, or where a header can't be had."""
+        await self._require_headers()
         listens: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._keeping = asyncio.get_running_loop().create_task(
             self._keep(sandbox, python, listens), name=f"bridge of {self._runtime}"
@@ -51,6 +52,17 @@ class RuntimeNetwork:
                 f"network: the bridge to the proxy, run by {python}, did not start inside",
                 reason=CallReason.POLICY_UNAVAILABLE,
             )
+
+    async def _require_headers(self) -> None:
+        """Whoever has the runtime reads them: a keeper's own user may not be able to."""
+        try:
+            await asyncio.to_thread(self._proxy.check_headers)
+        except Refused as refused:
+            raise FailedPrecondition(
+                f"network: {refused.text}. Read as uid {os.geteuid()}: {refused.detail}. Put it where that user sees and can read it, or take "
+                "it out of network.headers",
+                reason=CallReason.POLICY_UNAVAILABLE,
+            ) from None
 
     def report(self) -> NetworkReport:
         return self._proxy.report()
