@@ -29,7 +29,7 @@ CALLS = {
     "runtime_specs", "create_runtime", "get_runtime", "list_runtimes", "page_runtimes", "keep_alive",
     "delete_runtime", "create_session", "get_session", "list_sessions", "page_sessions", "interrupt", "restart",
     "delete_session", "session_log", "page_session_log", "network_log", "page_network_log", "execute", "get_execution", "get_code", "events", "cancel", "provide_input", "list_executions",
-    "read_text", "get_rich_output", "get_bundle", "get_output_data", "put_file", "open_file", "list_files",
+    "read_text", "get_rich_output", "get_bundle", "get_output_data", "put_file", "open_file", "list_files", "stage_inputs",
     "delete_file", "close",
 }  # fmt: skip
 
@@ -40,7 +40,7 @@ def public(of: type) -> set[str]:
 
 def test_it_has_the_methods_of_a_house() -> None:
     assert public(House) >= CALLS
-    assert public(AsyncClient) == CALLS | {"upload", "download"}
+    assert public(AsyncClient) == CALLS | {"upload", "download", "read_part"}
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_parameters_that_a_house_has_too_are_called_the_same() -> None:
 def test_public_names_are_held() -> None:
     assert cellhouse.client.__all__ == [
         "AsyncClient", "AsyncExecutionHandle", "AsyncSource", "Client", "ClientLimits", "ClientReason",
-        "ExecutionHandle", "IncompleteStreamError", "OutputData", "Progress", "ResponseError", "RetryPolicy",
+        "ExecutionHandle", "FilePart", "IncompleteStreamError", "OutputData", "Progress", "ResponseError", "RetryPolicy",
         "Source", "TextName", "Timeouts", "Tls", "TransportError",
     ]  # fmt: skip
     assert all(hasattr(cellhouse.client, name) for name in cellhouse.client.__all__)
