@@ -11,6 +11,7 @@ from pathlib import Path
 
 from cellhouse import ExecuteCodeRequest
 from cellhouse.keepers import KeptHouse
+from cellhouse.model import RuntimeSpec
 from cellhouse.runtime import Settings
 
 
@@ -22,7 +23,9 @@ async def main(state: Path, environments: Path) -> None:
         while line := await loop.run_in_executor(None, sys.stdin.readline):
             asked = json.loads(line)
             if "make" in asked:
-                made = await house.create_runtime(runtime_id=asked["make"])
+                made = await house.create_runtime(
+                    RuntimeSpec(minting=asked.get("minting", "off")), runtime_id=asked["make"]
+                )
                 say({"made": made.name})
             elif "run" in asked:
                 request = ExecuteCodeRequest(

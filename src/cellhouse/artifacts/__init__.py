@@ -2,6 +2,7 @@
 
 from cellhouse.artifacts.bound import BoundStore
 from cellhouse.artifacts.checks import KIND_FILE, KIND_INPUT, OCTETS, Facts
+from cellhouse.artifacts.handover import HandedOver, Unfit, is_sealed
 from cellhouse.artifacts.local import LocalStore
 from cellhouse.artifacts.store import ArtifactReading, ArtifactStore, Data, Scope
 
@@ -14,6 +15,9 @@ __all__ = [
     "BoundStore",
     "Data",
     "Facts",
+    "HandedOver",
     "LocalStore",
     "Scope",
+    "Unfit",
+    "is_sealed",
 ]

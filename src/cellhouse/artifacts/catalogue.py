@@ -204,14 +204,33 @@ class Catalogue:
             count, size = count - 1, size - row.bytes
         return evicted
 
+    def tell(self, scope: Scope, eviction: ArtifactEviction) -> None:
+        """Note down what was taken away, of which there is no row."""
+        with self._transaction():
+            self._note(scope.tenant, scope.principal, eviction)
+
     def _bury(self, row: Row, reason: str, now: str) -> ArtifactEviction:
         self._db.execute("DELETE FROM artifacts WHERE place = ?", (row.place,))
+        eviction = _eviction(row.ref, row.kind, row.label, row.bytes, reason, row.created, now)
+        self._note(row.tenant, row.principal, eviction)
+        return eviction
+
+    def _note(self, tenant: str, principal: str, each: ArtifactEviction) -> None:
         self._db.execute(
             "INSERT INTO evictions (ref, tenant, principal, kind, label, bytes, reason, created, evicted) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (row.ref, row.tenant, row.principal, row.kind, row.label, row.bytes, reason, row.created, now),
+            (
+                each.ref,
+                tenant,
+                principal,
+                each.kind,
+                each.label,
+                each.bytes,
+                each.reason,
+                each.create_time,
+                each.evict_time,
+            ),
         )
-        return _eviction(row.ref, row.kind, row.label, row.bytes, reason, row.created, now)
 
     def close(self) -> None:
         with self._lock:

@@ -10,17 +10,19 @@ import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 from cellhouse.artifacts.catalogue import BATCH, Catalogue, Row
 from cellhouse.artifacts.checks import Facts, no_such, other_digest, page_of, range_of, too_large
+from cellhouse.artifacts.handover import blob_path, mint_sealed, note_path, write_note
 from cellhouse.artifacts.reading import FileReading, Verified
 from cellhouse.artifacts.store import ArtifactReading, Data, Scope
 from cellhouse.files import DiskFull, disk_full_named, sync_dir, write_all
 from cellhouse.files.threads import in_thread
 from cellhouse.model import (
+    AlreadyExists,
     ArtifactEviction,
     ArtifactEvictionList,
     ArtifactLimits,
@@ -33,6 +35,7 @@ from cellhouse.model import (
     SystemClock,
     check_artifact_id,
     mint_artifact_id,
+    parse_rfc3339,
     rfc3339,
 )
 
@@ -58,7 +61,10 @@ class LocalStore:
         limits: ArtifactLimits | None = None,
         clock: Clock | None = None,
         durable: bool = False,
+        handing_over: bytes = b"",
     ) -> None:
+        """With a key in `handing_over`, what is put is put by for the owner of another store, who has the key too."""
+        self._handing_over = handing_over
         self._directory, self._limits = directory, limits or ArtifactLimits()
         self._clock, self._durable = clock or SystemClock(), durable
         self._opening = threading.Lock()
@@ -84,6 +90,43 @@ class LocalStore:
         facts = Facts(kind, media_type, label, origin, tuple(parents), ttl, sha256.lower())
         for parent in facts.parents:
             await self.head(scope, parent)
+        ref = mint_sealed(self._handing_over) if self._handing_over else mint_artifact_id()
+        return await self._take_in(scope, data, facts, ref)
+
+    async def adopt(self, scope: Scope, told: StoredArtifact, data: Data) -> StoredArtifact:
+        """Keep bytes that another store has had, under the ref and with the age that they had there. Its owner's to call.
+
+        ALREADY_EXISTS where the ref is taken. Else as `put`, which an artifact of another's store is no reason not to be
+        careful with: INVALID_ARGUMENT where the bytes have another SHA-256 than is told.
+        """
+        if await self.has(told.ref):
+            raise AlreadyExists(f"{told.ref} is taken", reason=CallReason.ID_TAKEN)
+        facts = Facts(
+            told.kind, told.media_type, told.label, told.origin or "", told.parents or (), None, told.sha256
+        )
+        created = min(parse_rfc3339(told.create_time), self._clock.now())
+        return await self._take_in(scope, data, facts, told.ref, created)
+
+    async def has(self, ref: str) -> bool:
+        """Whether the ref is taken, whoever's it is. Its owner's to ask."""
+        return bool(await self._in_thread(lambda: self._catalogue().known([ref])))
+
+    async def refuse(self, scope: Scope, told: StoredArtifact, reason: str) -> None:
+        """Note down that this one was not adopted, among what retention took away."""
+        refused = ArtifactEviction(
+            ref=told.ref,
+            kind=told.kind,
+            label=told.label,
+            bytes=told.bytes,
+            reason=reason,
+            create_time=told.create_time,
+            evict_time=self._now(),
+        )
+        await self._in_thread(lambda: self._catalogue().tell(scope, refused))
+
+    async def _take_in(
+        self, scope: Scope, data: Data, facts: Facts, ref: str, created: datetime | None = None
+    ) -> StoredArtifact:
         incoming = await self._in_thread(self._begin)
         try:
             async for block in _blocks(data):
@@ -92,7 +135,7 @@ class LocalStore:
                 await self._in_thread(incoming.write, block)
             if facts.sha256 and facts.sha256 != incoming.sha256:
                 raise other_digest(incoming.sha256, facts.sha256)
-            return await self._in_thread(self._keep, scope, facts, incoming)
+            return await self._in_thread(self._keep, scope, facts, incoming, ref, created)
         finally:
             await in_thread(incoming.discard)
 
@@ -180,7 +223,7 @@ class LocalStore:
         return self._directory / "blobs"
 
     def _blob(self, ref: str) -> Path:
-        return self._blobs / ref[4:6] / ref
+        return self._directory / blob_path(ref)
 
     def _now(self) -> str:
         return rfc3339(self._clock.now())
@@ -196,9 +239,10 @@ class LocalStore:
         with disk_full_named(self._directory):
             return Incoming(self._incoming / f"{secrets.token_hex(16)}.part")
 
-    def _keep(self, scope: Scope, facts: Facts, incoming: "Incoming") -> StoredArtifact:
-        ref = mint_artifact_id()
-        created = self._clock.now()
+    def _keep(
+        self, scope: Scope, facts: Facts, incoming: "Incoming", ref: str, created: datetime | None
+    ) -> StoredArtifact:
+        created = created or self._clock.now()
         by_age = facts.ttl is None or facts.ttl >= self._limits.age_seconds
         seconds = self._limits.age_seconds if by_age else (facts.ttl or 0.0)
         row = Row(
@@ -219,9 +263,11 @@ class LocalStore:
         )
         incoming.put_in_place(self._blob(ref), durable=self._durable)
         try:
-            evicted = self._catalogue().add(row, self._limits, rfc3339(created))
+            if self._handing_over:
+                write_note(self._directory, row.document(), durable=self._durable)
+            evicted = self._catalogue().add(row, self._limits, self._now())
         except BaseException:
-            self._blob(ref).unlink(missing_ok=True)
+            self._remove(ref)
             raise
         self._remove_blobs(evicted)
         return row.document()
@@ -236,7 +282,7 @@ class LocalStore:
     def _delete(self, scope: Scope, ref: str) -> None:
         if not self._catalogue().remove(scope, ref, self._now()):
             raise no_such(ref)
-        self._blob(ref).unlink(missing_ok=True)
+        self._remove(ref)
 
     def _evict(self) -> Sequence[ArtifactEviction]:
         evicted: Sequence[ArtifactEviction] = ()
@@ -250,7 +296,12 @@ class LocalStore:
 
     def _remove_blobs(self, evicted: Sequence[ArtifactEviction]) -> None:
         for each in evicted:
-            self._blob(each.ref).unlink(missing_ok=True)
+            self._remove(each.ref)
+
+    def _remove(self, ref: str) -> None:
+        if self._handing_over:
+            (self._directory / note_path(ref)).unlink(missing_ok=True)
+        self._blob(ref).unlink(missing_ok=True)
 
     def _sweep(self) -> None:
         """Remove what processes left that died between two steps: bytes that no row tells of."""

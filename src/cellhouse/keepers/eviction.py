@@ -54,7 +54,8 @@ class Eviction:
                 _logger.exception("eviction failed; it is tried again later")
 
     async def evict(self) -> None:
-        """Once through all that are over, the one that ended first first."""
+        """Once through all that are over, the one that ended first first; before that, artifacts have left their keepers."""
+        await self._router.adoption.catch_up()
         retention = self._settings.retention
         now = self._clock.now().timestamp()
         over = await asyncio.to_thread(self._over)
@@ -63,6 +64,8 @@ class Eviction:
             if self._stop.is_set() or place.runtime in self._router.living | self._router.creating:
                 continue
             if ended < now - retention.age_seconds - retention.tombstone_age_seconds:
+                if not await self._router.adoption.of(place):
+                    continue
                 async with self._router.graves.reserved(place.runtime):
                     if place.is_over:
                         await asyncio.to_thread(remove_tree, place.directory)

@@ -17,12 +17,13 @@ from typing import Any, Final, NoReturn
 import pydantic_core
 
 from cellhouse import __version__
+from cellhouse.artifacts import LocalStore
 from cellhouse.house import House
 from cellhouse.keepers.calls import CLOSE, METHODS, Accepted, encode_page
 from cellhouse.keepers.frames import OLDEST, PROTOCOL
 from cellhouse.keepers.link import Asked, Link
 from cellhouse.keepers.pieces import WINDOW
-from cellhouse.keepers.place import BACKLOG, Peer, Place
+from cellhouse.keepers.place import ARTIFACTS, BACKLOG, Peer, Place
 from cellhouse.keepers.rights import Errand, Rights, failure, take_up
 from cellhouse.model import CallReason, Unavailable
 from cellhouse.runtime import Settings
@@ -59,11 +60,14 @@ class Keeper:
         rights: Rights,
         *,
         reading: bool = False,
+        artifacts: LocalStore | None = None,
     ) -> None:
+        """`artifacts` is where one mints that may not write the tenant's store; closed by this."""
         self._place, self._listener, self._rights, self._reading = place, listener, rights, reading
         self._links: set[Link] = set()
         self._stop = asyncio.Event()
-        self._house = House(settings=settings, privileged=rights.remote)
+        self._artifacts = artifacts
+        self._house = House(settings=settings, privileged=rights.remote, artifacts=artifacts)
         self._created = self._closing = False
 
     async def run(self) -> None:
@@ -79,6 +83,8 @@ class Keeper:
                 server.close()
                 self._place.forget_socket()
                 await self._settled()
+        if self._artifacts is not None:
+            await self._artifacts.close()
         # Whoever is connected reads on in the journal, which is free now.
         if (remote := self._rights.remote) is not None:
             remote.say_over()
@@ -255,13 +261,15 @@ def keep(errand: Errand, listener: socket.socket, tell: Callable[[dict[str, Any]
             if errand.reading:  # what is over is evicted together, and not for being read
                 most = ALL_BYTES if errand.evict is None else errand.evict
                 settings = replace(settings, retention=replace(settings.retention, bytes=most))
+            key = place.mint_key()
             rights = take_up(place, settings, errand)
             _open_log(place)
         except BaseException as error:
             tell(failure(error))
             raise
         tell({})
-        run(Keeper(place, listener, settings, rights, reading=errand.reading).run())
+        artifacts = _minting(place, settings, key) if key and rights.remote is not None else None
+        run(Keeper(place, listener, settings, rights, reading=errand.reading, artifacts=artifacts).run())
         status = 0
     except BaseException:
         with contextlib.suppress(Exception):
@@ -270,6 +278,16 @@ def keep(errand: Errand, listener: socket.socket, tell: Callable[[dict[str, Any]
         with contextlib.suppress(OSError):
             sys.stderr.flush()
         os._exit(status)
+
+
+def _minting(place: Place, settings: Settings, key: bytes) -> LocalStore:
+    """What is minted here is the service's to take over."""
+    return LocalStore(
+        place.directory / ARTIFACTS,
+        limits=settings.artifacts,
+        durable=settings.durability == "full",
+        handing_over=key,
+    )
 
 
 def _begin() -> None:

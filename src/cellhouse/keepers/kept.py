@@ -471,7 +471,7 @@ class KeptHouse(ReadableContents):
     @property
     def artifacts(self) -> BoundStore:
         self._check_open()
-        return self._root.artifacts
+        return self._router.artifacts
 
     @answering
     def open_content(self, runtime: str) -> HostileDir:

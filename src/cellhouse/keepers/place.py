@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import json
 import os
+import secrets
 import socket
 import struct
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from cellhouse.files import HostileDir, write_atomic
+from cellhouse.files import FileError, HostileDir, write_atomic
 from cellhouse.model import Clock, SystemClock, check_id
 from cellhouse.model.errors import InvalidArgument
 from cellhouse.runtime import RuntimeStore, Settings
@@ -35,7 +36,9 @@ _LOCK_BYTES: Final = 4_096
 _CREDENTIALS: Final = struct.Struct("3i")
 BACKLOG: Final = 8
 _ROOTS: Final = "root.lock"
-OWN_FILES: Final = frozenset((_TOLD, _USER, _OVER, _REQUEST, _ROOTS))
+_KEY: Final = "mint.key"
+_KEY_BYTES: Final = 32
+OWN_FILES: Final = frozenset((_TOLD, _USER, _OVER, _REQUEST, _ROOTS, _KEY))
 """The service's own there, also where the keeper is another user: what that one writes under these names counts for nothing."""
 
 _settings: Final = TypeAdapter(Settings)
@@ -118,8 +121,16 @@ class Place:
             settings, state_dir=self.directory, max_runtimes=1, turns_file=turns, artifacts_dir=artifacts
         )
         write_atomic(self.directory / _TOLD, _settings.dump_json(own))
+        if self.mint_key() is None:
+            write_atomic(self.directory / _KEY, secrets.token_bytes(_KEY_BYTES))
         if not reading:
             self.over_mark.unlink(missing_ok=True)
+
+    def mint_key(self) -> bytes | None:
+        """What seals the refs that a keeper mints which may not write the tenant's store; it reads that while it still may."""
+        with contextlib.suppress(OSError, FileError):
+            return self._own(_KEY, _KEY_BYTES)
+        return None
 
     def settings(self) -> Settings:
         """ValueError where they can't be read."""

@@ -6,8 +6,10 @@ from collections.abc import AsyncIterable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from cellhouse.artifacts import BoundStore, LocalStore
 from cellhouse.house import House
 from cellhouse.keepers import calls
+from cellhouse.keepers.adoption import Adoption
 from cellhouse.keepers.calls import Accepted, Method
 from cellhouse.keepers.forking import Template
 from cellhouse.keepers.graves import Grave, Graves, Moved, OpenedHere, ReadByAnother
@@ -17,6 +19,7 @@ from cellhouse.keepers.pieces import LinkLost
 from cellhouse.keepers.place import Place, places
 from cellhouse.keepers.reading import Recorded
 from cellhouse.keepers.rights import Errand
+from cellhouse.keepers.store import KeptStore
 from cellhouse.model import (
     CallReason,
     CellhouseError,
@@ -47,6 +50,10 @@ class Router:
     def __init__(self, root: House, settings: Settings, clock: Clock, template: Template) -> None:
         self.root = root
         self._settings, self._clock, self._template = settings, clock, template
+        own = root.artifacts.store
+        assert isinstance(own, LocalStore)  # a root has the one in its state directory
+        self.adoption = Adoption(own, settings, clock, self.begin)
+        self.artifacts = BoundStore(KeptStore(own, self.adoption), root.artifacts.scope)
         self.living: dict[str, Living] = {}
         self.creating: dict[str, asyncio.Future[None]] = {}
         self.graves = Graves(self._grave)
@@ -96,6 +103,7 @@ class Router:
             order = asyncio.Semaphore(RECOVERED_AT_ONCE)
             for place in dead:
                 self.begin(self._recover(place, order), f"recover {place.runtime}")
+        self.begin(self.adoption.catch_up(), "adopt artifacts")
         return await asyncio.to_thread(self._requests, found, set(self.living))
 
     def _requests(self, found: list[Place], living: set[str]) -> dict[str, CreateRequest]:
@@ -158,6 +166,7 @@ class Router:
         await living.end()
         self.living.pop(runtime, None)
         living.let_go()
+        self.begin(self.adoption.of(living.place), f"adopt artifacts of {runtime}")
         if not living.place.is_over:
             _logger.error("a keeper died; its runtime is lost", runtime=runtime, pid=living.pid)
             try:
@@ -357,6 +366,7 @@ class Router:
         if self.creating:
             await asyncio.wait(self.creating.values())
         self._left = True
+        self.adoption.stop()
         for living in self.living.values():
             living.link.close()
         await asyncio.gather(*(asyncio.wait([living.link.lost]) for living in self.living.values()))
