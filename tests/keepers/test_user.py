@@ -144,6 +144,7 @@ async def test_it_is_neither_root_nor_what_runs_inside_and_can_do_nothing_beside
         ("list", str(state / "keepers" / "other")),
         ("read", str(state / "keepers" / "other" / "keeper.json")),
         ("read", str(mine.place.directory / "keeper.json")),
+        ("read", str(mine.place.directory / "mint.key")),
         ("write", str(mine.place.directory / "user.json")),
         ("write", str(mine.place.directory / "request.json")),
         ("read", "/etc/shadow"),

@@ -9,7 +9,6 @@ import os
 import stat
 import string
 from collections.abc import AsyncGenerator
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -116,7 +115,8 @@ class HandedOver:
                 found = notes.scan(most, depth=1).entries
         except _GONE:
             return []
-        names = [entry.name for entry in sorted(found, key=lambda each: each.stat.st_mtime_ns)]
+        files = [entry for entry in found if not stat.S_ISDIR(entry.stat.st_mode)]
+        names = [entry.name for entry in sorted(files, key=lambda each: each.stat.st_mtime_ns)]
         refs = [name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)]
         return [ref for ref in refs if _is_ref(ref)]
 
@@ -194,4 +194,3 @@ def _is_ref(text: str) -> bool:
     except InvalidArgument:
         return False
     return True
-

@@ -62,28 +62,36 @@ class Adoption:
             async with asyncio.timeout(CATCH_UP_SECONDS):
                 if (before := self._turn) is not None:
                     await asyncio.shield(before)
-                if self._turn is before:
-                    self._turn = self._begin(self._all(), "adopt artifacts")
-                await asyncio.shield(self._turn)
+                turn = self._turn
+                if turn is None or turn is before:
+                    turn = self._turn = self._begin(self._all(), "adopt artifacts")
+                await asyncio.shield(turn)
 
     async def _all(self) -> None:
-        for place in await asyncio.to_thread(places, self._settings.state_dir):
-            ended = await asyncio.to_thread(_ended, place)
-            if ended is not None and self._done.get(place.runtime) == ended:
-                continue
+        for place, ended in await asyncio.to_thread(self._unseen):
             if await self.of(place) and ended is not None:
                 self._done[place.runtime] = ended
 
+    def _unseen(self) -> list[tuple[Place, int | None]]:
+        """Those in which there may be something, and when they ended."""
+        found = [(place, _ended(place)) for place in places(self._settings.state_dir)]
+        return [
+            (place, ended)
+            for place, ended in found
+            if ended is None or self._done.get(place.runtime) != ended
+        ]
+
     async def of(self, place: Place) -> bool:
         """Adopt what there is of one keeper; False where some had to be left for later, which is logged."""
+        turns = 2 + self._settings.artifacts.count // AT_ONCE if place.is_over else 1  # else it could go on for ever
         try:
-            while refs := await asyncio.to_thread(self._refs, place):
-                taken = 0
+            for _ in range(turns):
+                refs = await asyncio.to_thread(self._refs, place)
                 for ref in refs:
                     if self._stopped:
                         return False
-                    taken += await self._one(place, ref)
-                if not taken or not place.is_over:  # one that lives could go on for ever
+                    await self._one(place, ref)
+                if not refs:
                     break
         except (CellhouseError, OSError) as error:
             _logger.error("artifacts of a keeper could not be adopted", runtime=place.runtime, why=str(error))

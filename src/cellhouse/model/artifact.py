@@ -34,7 +34,10 @@ class ArtifactList(Wire):
 
 
 class ArtifactEviction(Wire):
-    """That an artifact was evicted, when, and why: EXPIRED, AGE, BYTES or COUNT."""
+    """That an artifact was evicted, when, and why: EXPIRED, AGE, BYTES or COUNT.
+
+    INVALID and DAMAGED: its keeper had minted it, and what it handed over was not what it said, so it was never taken.
+    """
 
     ref: Text
     kind: Text
