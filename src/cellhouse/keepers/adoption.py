@@ -83,7 +83,8 @@ class Adoption:
 
     async def of(self, place: Place) -> bool:
         """Adopt what there is of one keeper; False where some had to be left for later, which is logged."""
-        turns = 2 + self._settings.artifacts.count // AT_ONCE if place.is_over else 1  # else it could go on for ever
+        # One that lives could hand over for ever.
+        turns = 2 + self._settings.artifacts.count // AT_ONCE if place.is_over else 1
         try:
             for _ in range(turns):
                 refs = await asyncio.to_thread(self._refs, place)
