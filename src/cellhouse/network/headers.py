@@ -37,11 +37,12 @@ def secret(rule: HeaderRule) -> bytes:
     try:
         value = _of_file(where) if kind == "file" else os.environb[os.fsencode(where)]
     except (OSError, KeyError) as error:
-        raise _unavailable(rule, f"{rule.source}: {type(error).__name__}") from None
+        # Not where it lies: a tenant reads this, and the header and its host tell the operator enough.
+        raise _unavailable(rule, f"its {kind}: {type(error).__name__}") from None
     value = value.strip(b"\r\n")
     if len(value) > VALUE_BYTES or not _VALUE.fullmatch(value):
         raise _unavailable(
-            rule, f"{rule.source}: not one line of at most {VALUE_BYTES} bytes of printable ASCII"
+            rule, f"its {kind}: not one line of at most {VALUE_BYTES} bytes of printable ASCII"
         )
     return value
 
