@@ -52,7 +52,7 @@ def grow():
 
 
 words = getattr(sys, "orig_argv", ["pip"])[:3]
-if any(os.path.basename(word) in ("pip", "pip3") for word in words) and os.path.realpath(root) != to:
+if any(os.path.basename(word) in ("pip", "pip3") for word in words) and to not in (root, os.path.realpath(root)):
     grow()
 """
 
