@@ -54,5 +54,5 @@ async def test_allow_is_held_and_told(template: Template, environment: Environme
             ) as refused:
                 await within(house.create_runtime(spec, runtime_id="keyed"))
             assert refused.value.reason == "POLICY_UNAVAILABLE"
-            assert "its file: PermissionError" in refused.value.message
+            assert "its file: FileNotFoundError" in refused.value.message  # outside its view of the host
             assert str(key) not in refused.value.message
