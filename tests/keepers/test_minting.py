@@ -104,16 +104,27 @@ async def test_what_a_recorded_result_names_is_there_whoever_was_killed(
 
 
 @pytest.mark.slow
-async def test_it_is_there_after_its_keeper_was_killed(
+async def test_it_is_there_after_its_keeper_was_killed_or_had_a_successor(
     template: Template, environment: Environment, tmp_path: Path
 ) -> None:
+    minting = RuntimeSpec(minting="all")
+    many = "for n in range(200): open(str(n), 'w').write(str(n))"
     async with KeptHouse(settings(tmp_path / "state", environment), template=template) as house:
-        await house.create_runtime(RuntimeSpec(minting="all"), runtime_id="here")
-        ref = ref_of(await run(house, "open('a', 'w').write('a')"))
+        await house.create_runtime(minting, runtime_id="here")
+        first = await run(house, many)
+        await house.delete_runtime("runtimes/here")
+        await house.create_runtime(minting, runtime_id="here")
+        second = await run(house, many)
         pid = keeper_pid(house)
         kill(pid)
         await ended(pid)
-        assert await read(house, ref) == b"a"
+        made = [*(first.artifacts or ()), *(second.artifacts or ())]
+        for artifact in made:
+            assert artifact.ref is not None
+            assert await read(house, artifact.ref) == artifact.name.encode()
+        listed = (await house.artifacts.list(page_size=1_000)).artifacts
+        assert {each.ref for each in listed} == {each.ref for each in made}
+        assert len(listed) == 400
 
 
 # Without keepers: the directory of one, and who adopts from it.

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Final
 
 from cellhouse.artifacts import HandedOver, LocalStore, Scope, Unfit, is_sealed
@@ -43,6 +43,12 @@ class Adoption:
     def stop(self) -> None:
         """What is under way is ended, and nothing new begun; the next service goes on."""
         self._stopped = True
+
+    @contextlib.asynccontextmanager
+    async def paused(self, runtime: str) -> AsyncIterator[None]:
+        """Nothing of this one's is adopted meanwhile: its directory is given to another user."""
+        async with self._moving.setdefault(runtime, asyncio.Lock()):
+            yield
 
     async def find(self, ref: str) -> bool:
         """Adopt this one; False where no keeper has it. RESOURCE_EXHAUSTED where there is no room."""
@@ -108,7 +114,7 @@ class Adoption:
 
     async def _one(self, place: Place, ref: str) -> bool:
         """Whether it is not there any more: in the store now, or refused."""
-        async with self._moving.setdefault(place.runtime, asyncio.Lock()):
+        async with self.paused(place.runtime):
             handed = HandedOver.open(place.directory, ARTIFACTS)
             if handed is None:
                 return False

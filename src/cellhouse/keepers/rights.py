@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from cellhouse.environments import Environment, default_search, find_environment
 from cellhouse.files import HostileDir
-from cellhouse.keepers.place import OWN_FILES, Place
+from cellhouse.keepers.place import ARTIFACTS, OWN_FILES, Place
 from cellhouse.model import CallReason, CellhouseError, FailedPrecondition, ResourceExhausted, Unavailable
 from cellhouse.runtime import Settings
 from cellhouse.runtime.walls import sandbox_spec
@@ -179,17 +179,18 @@ def _take_up_reading(place: Place, settings: Settings) -> Rights:
         ) from error
     _clear_up(place)
     place.note_user(lease.identity.uid, lease.identity.uid)
-    _give(place, lease.identity)
+    _give(place, lease.identity, besides={ARTIFACTS})  # the service is adopting them, and they are not read
     os.close(_narrow(place, settings, _needed(settings, None)))
     give_up(lease.identity)
     return Rights(held=lease)
 
 
-def _give(place: Place, identity: Identity) -> None:
+def _give(place: Place, identity: Identity, besides: Collection[str] = ()) -> None:
     """The directory, and what an earlier keeper left in it, is this user's; but for what the service has written there."""
+    kept = OWN_FILES | {place.store_directory.name, *besides}
     place.store_directory.mkdir(mode=0o700, exist_ok=True)
     with HostileDir.open(place.directory) as held:
-        _give_each(held, identity, besides=OWN_FILES | {place.store_directory.name})
+        _give_each(held, identity, besides=kept)
         with held.subdir(place.store_directory.name) as store:
             resisting = [name for name in _names(store) if _has_disk(store, name)]
             for name in resisting:  # root's, until the disk is off

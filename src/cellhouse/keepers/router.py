@@ -278,7 +278,7 @@ class Router:
             raise too_many_runtimes(self._settings.max_runtimes)
         created = self.creating[runtime] = asyncio.get_running_loop().create_future()
         try:
-            async with self.graves.reserved(runtime):
+            async with self.graves.reserved(runtime), self.adoption.paused(runtime):
                 await self._create(self.place(runtime), spec, request)
         finally:
             del self.creating[runtime]
