@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from logging.handlers import RotatingFileHandler
 from typing import Any, Final, NoReturn
@@ -37,7 +36,6 @@ M_ARENA_MAX: Final = -8
 NAME: Final = b"cellhouse-keep"
 LOG_BYTES: Final = 1 << 20
 """Of a keeper's log; there is one before it, of the same size."""
-ALL_BYTES: Final = 1 << 62
 AHEAD_CHARS: Final = 16_384
 AHEAD_OUTPUTS: Final = 20
 GREETING_SECONDS: Final = 10.0
@@ -257,12 +255,8 @@ def keep(errand: Errand, listener: socket.socket, tell: Callable[[dict[str, Any]
         try:
             _begin()
             listener.listen(BACKLOG)  # while it is root: who else listens there some day is seen not to be
-            settings = place.settings()
-            if errand.reading:  # what is over is evicted together, and not for being read
-                most = ALL_BYTES if errand.evict is None else errand.evict
-                settings = replace(settings, retention=replace(settings.retention, bytes=most))
             key = place.mint_key()
-            rights = take_up(place, settings, errand)
+            settings, rights = take_up(place, errand)
             _open_log(place)
         except BaseException as error:
             tell(failure(error))

@@ -283,6 +283,11 @@ class Place:
             os.close(held)
 
 
+def rehearse_settings() -> None:
+    """Read some settings: what is made when that is done for the first time is made here."""
+    _settings.validate_json(_settings.dump_json(Settings(Path("/"))))
+
+
 def places(root: Path) -> list[Place]:
     """Of all keepers that there are or were, by name."""
     found = []
@@ -310,4 +315,4 @@ def holder(directory: Path) -> int | None:
     return pid if isinstance(pid, int) else None
 
 
-__all__ = ["KEEPERS", "LOG", "SOCKET", "Peer", "Place", "has_living", "holder", "places"]
+__all__ = ["KEEPERS", "LOG", "SOCKET", "Peer", "Place", "has_living", "holder", "places", "rehearse_settings"]

@@ -10,7 +10,7 @@ import stat
 import sys
 import time
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +35,7 @@ _SHARED: Final = 0o1770
 """Its user may make things there, and can't touch what root has made."""
 _OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 _SHOWN: Final = 3
+ALL_BYTES: Final = 1 << 62
 CLEARING_SECONDS: Final = 45.0
 """The service waits a little longer for a keeper. A /content of 4 GiB is off its disk by then."""
 
@@ -47,7 +48,7 @@ class Errand:
     """
 
     directory: Path
-    isolation: str | None = None
+    isolation: str = ""
     environment: str = ""
     reading: bool = False
     evict: int | None = None
@@ -96,18 +97,22 @@ def is_dropped(level: str) -> bool:
     return os.geteuid() == 0 and level == LEVEL
 
 
-def take_up(place: Place, settings: Settings, errand: Errand) -> Rights:
-    """Become who this keeper is to be. Raises what can't be had: nobody goes on as root for want of another user.
+def take_up(place: Place, errand: Errand) -> tuple[Settings, Rights]:
+    """Become who this keeper is to be; and what it was told. Raises what can't be had: nobody goes on as root for want of another user.
 
     But where the range of uids is not there at all and was not asked for: then the runtime's report says so.
     """
-    if not errand.reading and not is_dropped(errand.isolation or settings.isolation):
-        return Rights()
+    if not errand.reading and not is_dropped(errand.isolation):
+        return place.settings(), Rights()
     locked = _locked(place)
     try:
         if errand.reading:
-            return _take_up_reading(place, settings)
-        return _take_up_broker(place, settings, errand, locked)
+            # What is over is evicted together, and not for being read.
+            most = ALL_BYTES if errand.evict is None else errand.evict
+            settings = place.settings()
+            settings = replace(settings, retention=replace(settings.retention, bytes=most))
+            return settings, _take_up_reading(place, settings)
+        return _take_up_broker(place, errand, locked)
     finally:
         os.close(locked)
 
@@ -128,38 +133,39 @@ def _locked(place: Place) -> int:
             return locked
 
 
-def _take_up_broker(place: Place, settings: Settings, errand: Errand, locked: int) -> Rights:
+def _take_up_broker(place: Place, errand: Errand, locked: int) -> tuple[Settings, Rights]:
+    remote = fork_broker(service=place.service, over=place.mark_over, keep=locked)
+    try:
+        settings = place.settings()
+        if not _part(place, settings, errand, remote):
+            remote.close()
+            return settings, Rights()
+    except BaseException:
+        remote.close()
+        raise
+    return settings, Rights(remote)
+
+
+def _part(place: Place, settings: Settings, errand: Errand, remote: Remote) -> bool:
+    """Become a user of its own. False where there are no uids for that, and none were asked for."""
     search = list(settings.environments) if settings.environments else None
     environment = find_environment(errand.environment, search)
     state = place.store_directory / place.runtime
     wanted = sandbox_spec(state, environment, settings.walls, settings.uids)
-    remote = fork_broker(
-        state,
-        level=LEVEL,
-        uids=settings.uids,
-        shown=shown(wanted),
-        service=place.service,
-        over=place.mark_over,
-        keep=locked,
-    )
-    try:
-        identity = remote.claim()
-        if identity is None:
-            remote.close()
-            return Rights()
-        own = remote.claim_own()
-        place.note_user(own, identity.uid)
-        _give(place, identity)
-        needed = _needed(settings, environment)
-        namespace = _narrow(place, settings, needed)
-        remote.see(namespace)
-        os.close(namespace)
-        give_up(identity, own)
-        _check(place, [*needed, environment.python], own)
-    except BaseException:
-        remote.close()
-        raise
-    return Rights(remote)
+    remote.begin(state, level=LEVEL, uids=settings.uids, shown=shown(wanted))
+    identity = remote.claim()
+    if identity is None:
+        return False
+    own = remote.claim_own()
+    place.note_user(own, identity.uid)
+    _give(place, identity)
+    needed = _needed(settings, environment)
+    namespace = _narrow(place, settings, needed)
+    remote.see(namespace)
+    os.close(namespace)
+    give_up(identity, own)
+    _check(place, [*needed, environment.python], own)
+    return True
 
 
 def _take_up_reading(place: Place, settings: Settings) -> Rights:

@@ -20,8 +20,11 @@ from typing import Any, Final
 import uvloop  # noqa: F401 - each keeper's loop is one of its
 
 from cellhouse.keepers.keeper import keep
+from cellhouse.keepers.place import rehearse_settings
 from cellhouse.keepers.rights import Errand
 from cellhouse.model import parse_event
+from cellhouse.sandbox.privileged import DEFAULT_UIDS
+from cellhouse.sandbox.privileged.uids import has_account
 
 REQUEST_BYTES: Final = 16_384
 ANSWER_BYTES: Final = 65_536
@@ -55,6 +58,8 @@ def _warm() -> None:
     """What is otherwise made when it is first needed would be each keeper's own."""
     for kind in ("queued", "started"):
         parse_event({"type": kind})
+    rehearse_settings()
+    has_account(DEFAULT_UIDS.first)  # loads what the machine looks for accounts with
     LIBC.malloc_trim(0)
 
 

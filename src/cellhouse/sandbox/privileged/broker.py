@@ -1,8 +1,8 @@
 """The privileged calls, served by a small process that stays root for one that has ceased to be.
 
-`fork_broker` is called by root while it has one thread and has read nothing of anybody's; what it returns is used in
-place of `Here`, also after this process has become somebody else for good. The broker knows one sandbox: its directory, its
-uid, its groups, what it started. It believes nothing that it is asked: each request is checked for its shape, and for
+`fork_broker` is called by root while it has one thread and has read nothing of anybody's, and `begin` on what it returns
+says which sandbox it is for, while it is root still; then that is used in place of `Here`, also after this process has become
+somebody else for good. The broker knows one sandbox: its directory, its uid, its groups, what it started. It believes nothing that it is asked: each request is checked for its shape, and for
 being about that sandbox. When nobody is there to ask any more, it ends what it started, clears up, and ends.
 
 While it serves, the sandbox's own directory is root's, in one where root's names stay (sticky): so nothing that is done there
@@ -55,16 +55,12 @@ LIMITS: Final = ("memory", "cpus", "processes", "content", "open_files", "file_s
 
 
 def fork_broker(
-    state: Path,
     *,
-    level: str,
-    uids: UidRange | None,
-    shown: Sequence[Path],
     service: Callable[[], int | None] = lambda: None,
     over: Callable[[], None] = lambda: None,
     keep: int = -1,
 ) -> Remote:
-    """`shown` are the paths of the host that a view of this sandbox may show, read-only.
+    """To be done early: what this process changes in its memory before the fork is the broker's own afterwards.
 
     `service` says which process may speak to the keeper; `over` is done when that has ended in order and all is cleared up. `keep` is a descriptor that is closed with the broker's end.
 
@@ -76,20 +72,14 @@ def fork_broker(
     pid = os.fork()
     if pid == 0:
         ours.close()
-        broker = Broker(
-            Here(state, level=level, uids=uids),
-            state=state,
-            shown=shown,
-            uids=uids,
-            service=service,
-            over=over,
-        )
-        _be_broker(theirs, broker, keep)
+        _be_broker(theirs, service, over, keep)
     theirs.close()
     return Remote(ours, pid)
 
 
-def _be_broker(sock: socket.socket, broker: "Broker", kept: int) -> NoReturn:
+def _be_broker(
+    sock: socket.socket, service: Callable[[], int | None], over: Callable[[], None], kept: int
+) -> NoReturn:
     status = 1
     try:
         os.setsid()
@@ -101,12 +91,30 @@ def _be_broker(sock: socket.socket, broker: "Broker", kept: int) -> NoReturn:
             if int(name) not in keep:
                 with contextlib.suppress(OSError):  # the listing's own
                     os.close(int(name))
-        broker.serve(sock)
+        with contextlib.suppress(BrokerGone):  # nobody has anything for it to do
+            _begun(sock, service, over).serve(sock)
         status = 0
     except BaseException:
         traceback.print_exc()  # there is nobody left to tell but whoever reads standard error
     finally:
         os._exit(status)
+
+
+def _begun(sock: socket.socket, service: Callable[[], int | None], over: Callable[[], None]) -> "Broker":
+    """The one request that is believed: who forked this process is root, and has read nothing yet."""
+    request, descriptors = receive(sock)
+    close_all(descriptors)
+    state, uids = Path(request["state"]), request["uids"] and UidRange(*request["uids"])
+    broker = Broker(
+        Here(state, level=request["level"], uids=uids),
+        state=state,
+        shown=[Path(each) for each in request["shown"]],
+        uids=uids,
+        service=service,
+        over=over,
+    )
+    send(sock, {"ok": None})
+    return broker
 
 
 class Broker:

@@ -11,7 +11,7 @@ from typing import Any
 from cellhouse.model import LimitName, WallLimits
 from cellhouse.sandbox.limits.base import Group, kills_in
 from cellhouse.sandbox.privileged.seam import NOWHERE, Start
-from cellhouse.sandbox.privileged.uids import Identity
+from cellhouse.sandbox.privileged.uids import Identity, UidRange
 from cellhouse.sandbox.privileged.wire import BrokerGone, close_all, decode_error, receive, send
 
 
@@ -35,6 +35,19 @@ class Remote:
             close_all(given)
             raise decode_error(answer["error"])
         return answer["ok"], given
+
+    def begin(self, state: Path, *, level: str, uids: UidRange | None, shown: Sequence[Path]) -> None:
+        """Say which sandbox it is about, once and first of all, as root.
+
+        `shown` are the paths of the host that a view of this sandbox may show, read-only.
+        """
+        self.ask(
+            "begin",
+            state=os.fspath(state),
+            level=level,
+            uids=uids and [uids.first, uids.last],
+            shown=[os.fspath(path) for path in shown],
+        )
 
     def claim(self) -> Identity | None:
         found, _ = self.ask("claim")
