@@ -17,7 +17,7 @@ import pytest
 from cellhouse.environments import Environment
 from cellhouse.keepers import KeptHouse, Template
 from cellhouse.keepers.place import Place, User
-from cellhouse.model import CellhouseError, FailedPrecondition, Outcome, RuntimeSpec
+from cellhouse.model import MIB, CellhouseError, FailedPrecondition, Outcome, RuntimeLimits, RuntimeSpec
 from cellhouse.sandbox.privileged.uids import processes_of
 from tests.keepers.support import all_events, dense, ended, kill, run, settings, start, within
 from tests.keepers.test_deaths import service
@@ -170,7 +170,7 @@ async def test_it_is_neither_root_nor_what_runs_inside_and_can_do_nothing_beside
 
 
 async def test_it_can_do_all_that_a_runtime_can(mine: Kept) -> None:
-    house = mine.house
+    house, session = mine.house, "runtimes/small/sessions/main"
     # Where the machine is short of memory, what runs inside goes before its keeper and the broker.
     exposed = int((await run(house, "print(open('/proc/self/oom_score_adj').read())")).stdout)
     for pid in (os.getpid(), mine.user.pid, mine.broker):
@@ -183,7 +183,8 @@ async def test_it_can_do_all_that_a_runtime_can(mine: Kept) -> None:
     limits = (await house.get_runtime("runtimes/here")).limits
     held = {each.name: each.enforcement.value for each in limits or ()}
     assert {"exact"} == {held[name] for name in ("openFiles", "fileSize", "processes")}
-    full = await run(house, "open('c', 'wb').write(bytes(5 << 30))")
+    await house.create_runtime(RuntimeSpec(limits=RuntimeLimits(content=32 * MIB)), runtime_id="small")
+    full = await run(house, "open('c', 'wb').write(bytes(64 << 20))", session)
     assert full.outcome is Outcome.ERROR or held["content"] != "exact"
     with house.open_content("runtimes/here") as content:
         assert content.read("a", 10) == b"x"

@@ -18,7 +18,10 @@ from tests.sandbox.support import PREFIXES, PYTHON, ROOT, read_line, run, run_py
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a runtime a uid")
 
-UIDS = UidRange(61_150, 61_183)
+UIDS = UidRange(59_930, 59_979)
+# Outside of the usual range, from which every other test takes; and each that looks for one uid has its own.
+LAST = UidRange(59_980, 59_980)
+KILLED = UidRange(59_981, 59_981)
 LIMITS = WallLimits(memory=256 * MIB, content=32 * MIB, processes=48)
 
 
@@ -157,16 +160,16 @@ async def test_its_processes_are_counted_apart(owned: SupervisedSandbox, tmp_pat
 
 
 async def test_a_range_that_is_all_taken(tmp_path: Path) -> None:
-    one = UidRange(UIDS.last, UIDS.last)
+    one = LAST
     async with made(tmp_path / "first", uids=one):
         with pytest.raises(
-            ResourceExhausted, match=r"uid of its own.*none of the uids 61183-61183"
+            ResourceExhausted, match=r"uid of its own.*none of the uids 59980-59980"
         ) as caught:
             await made(tmp_path / "second", uids=one).start()
         assert caught.value.metadata["limit"] == "uids"
         assert not (tmp_path / "second" / "run").exists()
     async with made(tmp_path / "second", uids=one) as second:
-        assert uid_of(second) == UIDS.last
+        assert uid_of(second) == LAST.last
 
 
 @pytest.fixture
@@ -218,7 +221,7 @@ from cellhouse.sandbox import UidRange, create_sandbox
 from tests.sandbox.support import spec
 
 async def main():
-    sandbox = create_sandbox("bubblewrap", spec(Path(sys.argv[1]), uids=UidRange({UIDS.last}, {UIDS.last})))
+    sandbox = create_sandbox("bubblewrap", spec(Path(sys.argv[1]), uids=UidRange({KILLED.first}, {KILLED.last})))
     await sandbox.start()
     await sandbox.spawn(["/bin/sleep", "1000"], env={{}}, cwd="/")
     print("up", flush=True)
@@ -235,18 +238,18 @@ async def test_the_uid_of_a_service_that_was_killed_comes_back(tmp_path: Path) -
     )  # fmt: skip
     assert victim.stdout is not None
     assert await victim.stdout.readline() == b"up\n"
-    assert UIDS.last in uids.used_ids()
-    one = UidRange(UIDS.last, UIDS.last)
+    assert KILLED.last in uids.used_ids()
+    one = KILLED
     with pytest.raises(ResourceExhausted, match="1 held by another runtime"):
         await made(tmp_path / "second", uids=one).start()
     victim.kill()
     await victim.wait()
     # Its processes end with it, and only then is the uid anybody else's.
-    await until(lambda: UIDS.last not in uids.used_ids())
+    await until(lambda: KILLED.last not in uids.used_ids())
     remove_leftovers(tmp_path / "dead")
     assert (tmp_path / "dead" / "content").stat().st_uid == 0
     async with made(tmp_path / "second", uids=one) as second:
-        assert uid_of(second) == UIDS.last
+        assert uid_of(second) == KILLED.last
 
 
 async def test_an_interpreter_that_the_uid_may_not_run_is_explained(tmp_path: Path) -> None:

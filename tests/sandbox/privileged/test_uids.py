@@ -23,7 +23,7 @@ from cellhouse.sandbox.privileged.uids import (
 )
 from tests.sandbox.support import ROOT
 
-FIRST = 61_100
+FIRST = 59_100  # outside of the usual range, from which other tests take
 """Of a few that no test of a sandbox is at all likely to get, and whose locks lie in a directory of the test's own."""
 HOLDER = f"""
 import signal, sys
@@ -83,7 +83,7 @@ def test_no_two_hold_the_same(run: Path) -> None:
     leases = [UidLease.take(wanted, run=run) for _ in wanted]
     assert sorted(lease.identity.uid for lease in leases) == list(wanted)
     assert all(lease.identity.uid == lease.identity.gid for lease in leases)
-    with pytest.raises(UidsFull, match=r"none of the uids 61100-61102 is free \(3 held by another runtime\)"):
+    with pytest.raises(UidsFull, match=r"none of the uids 59100-59102 is free \(3 held by another runtime\)"):
         UidLease.take(wanted, run=run)
     leases[1].give_back()
     leases[1].give_back()
@@ -153,26 +153,26 @@ def test_accounts_are_users_and_groups() -> None:
 
 @pytest.mark.parametrize(
     "lines",
-    ["0 1000 1", "0 100000 61000", "0 0 61100\n61101 70000 1000", "61101 0 65536", ""],
+    ["0 1000 1", "0 100000 59000", "0 0 59100\n59101 70000 1000", "59101 0 65536", ""],
 )
 def test_a_range_that_is_not_all_mapped(run: Path, mapped: Path, lines: str) -> None:
     mapped.write_text(lines)
-    with pytest.raises(UidsNotMapped, match=r"61100-61101 are not all mapped .*at least 65,536"):
+    with pytest.raises(UidsNotMapped, match=r"59100-59101 are not all mapped .*at least 65,536"):
         UidLease.take(UidRange(FIRST, FIRST + 1), run=run)
     assert not run.exists()
 
 
-@pytest.mark.parametrize("lines", ["0 0 4294967295", "0 100000 65536", "61101 1 1\n0 0 61101"])
+@pytest.mark.parametrize("lines", ["0 0 4294967295", "0 100000 65536", "59101 1 1\n0 0 59101"])
 def test_a_range_that_is_mapped(run: Path, mapped: Path, lines: str) -> None:
     mapped.write_text(lines)
     UidLease.take(UidRange(FIRST, FIRST + 1), run=run).give_back()
 
 
 def test_a_range_that_a_user_was_given(run: Path, given: Path) -> None:
-    given.write_text("# nobody\nann:100000:65536\nbob:61000:200\nodd line\n")
-    with pytest.raises(UidsUnavailable, match=r"gives 61000-61199 to a user, which overlaps .*another range"):
+    given.write_text("# nobody\nann:100000:65536\nbob:59000:200\nodd line\n")
+    with pytest.raises(UidsUnavailable, match=r"gives 59000-59199 to a user, which overlaps .*another range"):
         UidLease.take(UidRange(FIRST, FIRST), run=run)
-    given.write_text("ann:100000:65536\nbob:61000:100\n")
+    given.write_text("ann:100000:65536\nbob:59000:100\n")
     UidLease.take(UidRange(FIRST, FIRST), run=run).give_back()
 
 
