@@ -14,6 +14,7 @@ from cellhouse.files.errors import (
     RecordTooLong,
     disk_full_named,
     is_disk_full,
+    takes_nothing,
 )
 from cellhouse.files.hostile import HostileDir, Scan, ScanEntry, kind_of
 from cellhouse.files.incoming import Incoming, Written, write_all
@@ -72,6 +73,7 @@ __all__ = [
     "read_records",
     "relative_path",
     "sync_dir",
+    "takes_nothing",
     "unescape_name",
     "valid_end",
     "write_all",

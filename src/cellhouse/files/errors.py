@@ -8,7 +8,7 @@ FileError
 ├── FileBusy         somebody holds a lease that would make us wait
 └── NotRecords       the file does not begin as a record file does
 RecordTooLong (a ValueError)   one record can't hold that much
-DiskFull (an OSError)   no space, or the quota is used up
+DiskFull (an OSError)   no space, the quota is used up, or the disk is read-only by now
 """
 
 import errno
@@ -16,6 +16,8 @@ import os
 from types import TracebackType
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+# What a kernel makes of a disk that fails, and what an operator does to one: like a full one it keeps all it has.
+_TAKES_NOTHING = _DISK_FULL | {errno.EROFS}
 
 
 class FileError(Exception):
@@ -56,13 +58,24 @@ class RecordTooLong(ValueError):
 
 
 class DiskFull(OSError):
-    """ENOSPC or EDQUOT: nothing that was there before is damaged."""
+    """ENOSPC, EDQUOT or EROFS: nothing that was there before is damaged."""
 
     def __init__(self, name: str, code: int = errno.ENOSPC) -> None:
         super().__init__(code, os.strerror(code), name)
 
     def __str__(self) -> str:
+        if self.errno == errno.EROFS:
+            return f"{self.filename} can't be written ({self.strerror}); {self.remedy}"
         return f"no space is left for {self.filename} ({self.strerror}); free space or raise the quota"
+
+    @property
+    def state(self) -> str:
+        """What is the matter with the disk."""
+        return "read-only" if self.errno == errno.EROFS else "full"
+
+    @property
+    def remedy(self) -> str:
+        return "make it writable again" if self.errno == errno.EROFS else "free some space"
 
 
 def is_disk_full(error: OSError) -> bool:
@@ -70,8 +83,13 @@ def is_disk_full(error: OSError) -> bool:
     return error.errno in _DISK_FULL
 
 
+def takes_nothing(error: OSError) -> bool:
+    """True where `error` says that the disk takes nothing more: it is full, or read-only."""
+    return error.errno in _TAKES_NOTHING
+
+
 class disk_full_named:  # noqa: N801  # read as what it does: `with disk_full_named(path):`
-    """Turns ENOSPC and EDQUOT of its block into DiskFull, which names the file. Cheap: it is around every write."""
+    """Turns ENOSPC, EDQUOT and EROFS of its block into DiskFull, which names the file. Cheap: it is around every write."""
 
     __slots__ = ("_name",)
 
@@ -84,5 +102,5 @@ class disk_full_named:  # noqa: N801  # read as what it does: `with disk_full_na
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, OSError) and not isinstance(error, DiskFull) and is_disk_full(error):
+        if isinstance(error, OSError) and not isinstance(error, DiskFull) and takes_nothing(error):
             raise DiskFull(os.fspath(self._name), error.errno or errno.ENOSPC) from error

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
-from cellhouse.files.errors import DiskFull, NotRecords, RecordTooLong, disk_full_named, is_disk_full
+from cellhouse.files.errors import DiskFull, NotRecords, RecordTooLong, disk_full_named, takes_nothing
 
 MAGIC = b"CELLREC1"
 HEADER_BYTES = 8
@@ -217,6 +217,9 @@ class RecordWriter:
         try:
             if not keep_reserve and self._allocated > self._end:
                 os.ftruncate(fd, self._end)
+        except OSError as error:
+            if not takes_nothing(error):  # else it keeps the reserve, which is no part of a record
+                raise
         finally:
             os.close(fd)
 
@@ -229,7 +232,7 @@ class RecordWriter:
             try:
                 os.posix_fallocate(self._fd, self._allocated, target - self._allocated)
             except OSError as error:
-                if not is_disk_full(error):
+                if not takes_nothing(error):
                     raise
                 failure = error
             else:
@@ -252,7 +255,7 @@ class RecordWriter:
         except BaseException as error:
             self._dirty_to = max(self._dirty_to, offset + done)
             self._allocated = max(self._allocated, offset + done)
-            if isinstance(error, OSError) and is_disk_full(error):
+            if isinstance(error, OSError) and takes_nothing(error):
                 raise DiskFull(str(self._path), error.errno or 0) from error
             raise
         self._end = offset + len(data)

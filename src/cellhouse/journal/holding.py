@@ -2,13 +2,15 @@
 
 import asyncio
 import contextlib
+import errno
+import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from cellhouse.files import DiskFull, is_disk_full
+from cellhouse.files import DiskFull, takes_nothing
 from cellhouse.journal.check import RebuildReport, VerifyReport, rebuild, verify
 from cellhouse.journal.graveyard import Graveyard
 from cellhouse.journal.index import Index
@@ -60,15 +62,22 @@ async def take(layout: Layout, *, durable: bool) -> Held:
         return Held(layout, lock, index, graveyard, reserve)
 
 
+_READ_ONLY: Final = frozenset((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR))
+"""What a disk that is read-only can look like; also others do."""
+
+
 @contextlib.contextmanager
 def sqlite_full_named(name: str) -> Iterator[None]:
-    """Turn SQLite's own word for a full disk into DiskFull."""
+    """Turn SQLite's own words for a disk that is full, or read-only, into DiskFull."""
     try:
         yield
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
-            raise
-        raise DiskFull(name) from error
+        primary = error.sqlite_errorcode & 0xFF  # the rest says where it came up
+        if primary == sqlite3.SQLITE_FULL:
+            raise DiskFull(name) from error
+        if primary in _READ_ONLY and os.statvfs(name).f_flag & os.ST_RDONLY:
+            raise DiskFull(name, errno.EROFS) from error
+        raise
 
 
 @contextlib.contextmanager
@@ -78,10 +87,11 @@ def disk_full_refused(layout: Layout) -> Iterator[None]:
         with sqlite_full_named(str(layout.index)):
             yield
     except OSError as error:
-        if not is_disk_full(error):
+        if not takes_nothing(error):
             raise
+        full = DiskFull(str(layout.directory), error.errno or errno.ENOSPC)
         raise ResourceExhausted(
-            f"the journal {layout.directory} can't be opened: its disk is full; free some space",
+            f"the journal {layout.directory} can't be opened: its disk is {full.state}; {full.remedy}",
             reason=CallReason.SERVER_DISK_FULL,
             limit="journal disk",
             server=True,

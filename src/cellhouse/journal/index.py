@@ -180,7 +180,8 @@ class Index:
         """
         self._write()
         if closed and self.error is None:
-            self.tables.set_fact("closed", "yes")
+            with contextlib.suppress(sqlite3.OperationalError):  # then the next opening does look
+                self.tables.set_fact("closed", "yes")
         self.tables.close()
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from cellhouse.files import DiskFull, is_disk_full
+from cellhouse.files import DiskFull, takes_nothing
 
 
 class SpillBudget:
@@ -49,7 +49,7 @@ class SpillWriter:
             try:
                 self._fd = os.open(self._path, flags, 0o600)
             except OSError as error:
-                if is_disk_full(error):
+                if takes_nothing(error):
                     raise DiskFull(str(self._path), error.errno or 0) from error
                 raise
         done = 0
@@ -58,7 +58,7 @@ class SpillWriter:
                 done += os.pwrite(self._fd, part[done:] if done else part, self._kept + done)
         except OSError as error:
             self._undo()
-            if is_disk_full(error):
+            if takes_nothing(error):
                 raise DiskFull(str(self._path), error.errno or 0) from error
             raise
         self._kept += done

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
-from cellhouse.files import DiskFull
+from cellhouse.files import DiskFull, takes_nothing
 from cellhouse.model import CallReason, Internal, ResourceExhausted
 from cellhouse.runtime.logs import logger
 
@@ -27,14 +27,15 @@ def answered(call: str) -> Iterator[None]:
         yield
     except NotOpened:
         raise
-    except DiskFull as error:
-        raise ResourceExhausted(
-            f"{call}: a disk of the service is full; nothing recorded is lost, free some space",
-            reason=CallReason.SERVER_DISK_FULL,
-            limit="disk",
-            server=True,
-        ) from error
     except (OSError, RuntimeError, sqlite3.Error) as error:
+        if isinstance(error, OSError) and takes_nothing(error):
+            full = DiskFull(str(error.filename), error.errno or 0)
+            raise ResourceExhausted(
+                f"{call}: a disk of the service is {full.state}; nothing recorded is lost, {full.remedy}",
+                reason=CallReason.SERVER_DISK_FULL,
+                limit="disk",
+                server=True,
+            ) from error
         told = Internal(f"{call}: the service failed ({type(error).__name__}); the id is in its log")
         _logger.exception("a call failed in the house", call=call, error_id=told.error_id)
         raise told from error

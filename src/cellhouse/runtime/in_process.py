@@ -251,9 +251,9 @@ class InProcessHost:
         )
         try:
             return await self._journal.begin(start)
-        except DiskFull:
+        except DiskFull as error:
             raise ResourceExhausted(
-                "the journal's disk is full: nothing new is accepted, nothing recorded is lost; free some space",
+                f"the journal's disk is {error.state}: nothing new is accepted, nothing recorded is lost; {error.remedy}",
                 reason=CallReason.SERVER_DISK_FULL,
                 limit="journal disk",
                 server=True,

@@ -45,9 +45,10 @@ def told_of_file(path: str) -> Iterator[None]:
     """What can be wrong with a path of a caller's, or with what stands there, in the words of the contract."""
     try:
         yield
-    except DiskFull:
+    except DiskFull as error:
+        remedy = "remove some files" if error.state == "full" else error.remedy
         raise ResourceExhausted(
-            f"{path} can't be written: the disk of /content is full; remove some files",
+            f"{path} can't be written: the disk of /content is {error.state}; {remedy}",
             reason=CallReason.SERVER_DISK_FULL,
             limit="/content",
             server=True,
