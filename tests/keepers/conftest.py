@@ -7,6 +7,7 @@ import pytest
 
 from cellhouse.environments import Environment
 from cellhouse.keepers import KeptHouse, Template
+from tests.keepers.disk import Disk
 from tests.keepers.support import ready, settings
 
 
@@ -26,3 +27,11 @@ async def kept(template: Template, environment: Environment, tmp_path: Path) -> 
     async with KeptHouse(settings(tmp_path / "state", environment), template=template) as house:
         await house.create_runtime(runtime_id="here")
         yield house
+
+
+@pytest.fixture
+async def disk(tmp_path: Path) -> AsyncIterator[Disk]:
+    made = Disk(tmp_path)
+    made.mount()
+    yield made
+    await made.unmount(all_of_it=True)

@@ -1,4 +1,4 @@
-"""A process with a KeptHouse in it, to be killed: `python service.py STATE ENVIRONMENTS`.
+"""A process with a KeptHouse in it, to be killed: `python service.py STATE ENVIRONMENTS DURABILITY`.
 
 It answers lines of JSON: `{"run": code, "session": …, "id": …}` hands code in, `{"make": runtime}` makes a runtime,
 `{"printed": execution, "text": …}` waits until it has printed that, `{"leave": true}` lets go of all and ends.
@@ -13,10 +13,18 @@ from cellhouse import ExecuteCodeRequest
 from cellhouse.keepers import KeptHouse
 from cellhouse.model import RuntimeSpec
 from cellhouse.runtime import Settings
+from cellhouse.runtime.settings import Durability
 
 
-async def main(state: Path, environments: Path) -> None:
-    own = Settings(state_dir=state, environments=(environments,), start="fresh", preload=(), spares=0)
+async def main(state: Path, environments: Path, durability: Durability) -> None:
+    own = Settings(
+        state_dir=state,
+        durability=durability,
+        environments=(environments,),
+        start="fresh",
+        preload=(),
+        spares=0,
+    )
     loop = asyncio.get_running_loop()
     async with KeptHouse(own) as house:
         say({"runtimes": [runtime.name for runtime in await house.list_runtimes()]})
@@ -54,4 +62,4 @@ def say(document: object) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
+    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]), "full" if sys.argv[3] == "full" else "normal"))

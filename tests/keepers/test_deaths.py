@@ -82,12 +82,15 @@ class Service:
 
 
 @asynccontextmanager
-async def service(state: Path, environment: Environment) -> AsyncIterator[Service]:
+async def service(
+    state: Path, environment: Environment, durability: str = "normal"
+) -> AsyncIterator[Service]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         str(SCRIPT),
         str(state),
         str(environment.prefix.parent),
+        durability,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )

@@ -186,6 +186,7 @@ async def test_it_can_do_all_that_a_runtime_can(mine: Kept) -> None:
     await house.create_runtime(RuntimeSpec(limits=RuntimeLimits(content=32 * MIB)), runtime_id="small")
     full = await run(house, "open('c', 'wb').write(bytes(64 << 20))", session)
     assert full.outcome is Outcome.ERROR or held["content"] != "exact"
+    await house.delete_runtime("runtimes/small")
     with house.open_content("runtimes/here") as content:
         assert content.read("a", 10) == b"x"
     await house.delete_runtime("runtimes/here")
