@@ -186,12 +186,15 @@ class GroupSeat:
         """`count` names the file of a group that has that count; it is not the same in all versions of cgroups."""
         self._directory, self._count = directory, directory / count
         self._descriptor = -1
+        self._left = False
 
     def enter(self, pid: int) -> None:
         write(self._directory / "cgroup.procs", str(pid))
 
     def kills(self) -> int:
-        """Asked before and after every execution: the file stays open in between."""
+        """Asked before and after every execution: the file stays open in between. 0 once it has been left."""
+        if self._left:
+            return 0
         if self._descriptor < 0:
             try:
                 self._descriptor = self.open_count()
@@ -203,6 +206,7 @@ class GroupSeat:
         return os.open(self._count, os.O_RDONLY | os.O_CLOEXEC)
 
     def leave(self) -> None:
+        self._left = True
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
