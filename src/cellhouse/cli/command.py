@@ -24,7 +24,7 @@ class RunCommand(TyperCommand):
         except Exception as error:
             # By its name: where the class lives depends on the release of typer.
             if type(error).__name__ == "NoSuchOption":
-                typer.echo(f"cellhouse run: {HINT}", err=True)
+                typer.echo(f"cellhouse run: if an option is meant for the code: {HINT}", err=True)
             raise
 
 

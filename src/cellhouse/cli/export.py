@@ -46,7 +46,7 @@ def export(
     """Write what was executed as a Jupyter notebook, an HTML page or Markdown: of a session, a cell for each execution.
 
     Without --url it is read from a state directory, as `cellhouse show` does it; the code is in an export from there only.
-    What is cut, dropped or gone is a note in its place. Runs nothing. html and md need the packages of cellhouse[notebooks].
+    What is cut, dropped or gone is a note in its place. Runs nothing. html and md need cellhouse with its extra `notebooks`.
 
     In a page or Markdown nothing of an output runs or loads anything, unless --active: then whoever opens it runs what the
     executed code wrote.

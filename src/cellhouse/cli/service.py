@@ -60,7 +60,7 @@ def read_name(text: str, *kinds: type[Name]) -> Name:
     if found is None or not isinstance(found, kinds):
         forms = " or ".join(_FORMS[kind] for kind in kinds)
         raise InvalidArgument.of_field(
-            "name", f"{text[:200]!a} names none of what is asked for; give {forms}, or the name in full"
+            "name", f"{text[:200]!a} is no name of this kind; it takes {forms}, or the name in full"
         )
     return found
 

@@ -76,8 +76,8 @@ if status and policy and not policy.startswith("open") and sys.argv[1:2] in (["i
         asked = f"{{PyPI.netloc}}:443 and {{PyPI.file_storage_domain}}:443, or the hosts of the index that is configured"
     except ImportError:
         asked = "the hosts of the package index"
-    print(f"cellhouse: where pip could not reach its index, this stood in the way: network policy {{policy}}\\n"
-          f"cellhouse: what pip needs allowed: {{asked}}", file=sys.stderr)
+    print(f"cellhouse: where pip could not reach its index: network policy {{policy}}\\n"
+          f"cellhouse: what pip needs allowed: {{asked}}; where that is allowed, what the proxy said is above", file=sys.stderr)
 sys.exit(status)
 """
 
