@@ -197,6 +197,18 @@ async def test_a_header_is_added_outside_and_only_for_its_host(
     monkeypatch.undo()
 
 
+async def test_no_server_is_asked_to_show_what_was_added(trusted: Authority, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(KEY)
+    web = Web()
+    async with serving(web, ssl=trusted.server("api.example")) as port:
+        rules = (f"api.example:{port} X-Key file:{tmp_path / 'key'}",)
+        async with rigged(f"api.example:{port}", names=Names(**NAMES), headers=rules) as rig:
+            response = await rig.ask(b"TRACE http://api.example/ HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert response.startswith(b"HTTP/1.1 405 TRACE ")
+    assert web.heads == []
+    assert rig.reasons() == [Reason.BAD_REQUEST]
+
+
 async def test_a_redirect_is_the_clients_to_follow_without_the_header(
     trusted: Authority, tmp_path: Path
 ) -> None:

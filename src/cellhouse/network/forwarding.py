@@ -49,6 +49,10 @@ def read_target(request: h11.Request, policy: str) -> Asked:
         name == b"transfer-encoding" for name, _ in request.headers
     ):
         raise bad_request("a request has a Content-Length or a Transfer-Encoding, and not both")
+    if (
+        request.method == b"TRACE"
+    ):  # RFC 9110, section 9.3.8: its answer is the request, with what was added outside
+        raise bad_request("TRACE is not passed on; ask by another method", 405)
     try:
         if request.method == b"CONNECT":
             if any(name in (b"content-length", b"transfer-encoding") for name, _ in request.headers):
