@@ -327,7 +327,7 @@ class Tracker:
         self, seen: dict[bytes, FileMark], gone: set[bytes], hinted: dict[bytes, bool], looked_ns: int
     ) -> list[Change]:
         changes = []
-        gone -= seen.keys()
+        gone.difference_update(seen)
         before = {known.mark.inode: path for path in gone if (known := self._known.get(path)) is not None}
         for path, mark in sorted(seen.items()):
             old = self._known.get(path)
