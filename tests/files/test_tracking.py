@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -81,6 +82,36 @@ def test_nothing_is_walked_over_where_nobody_touched_anything(
         assert not tracker.is_touched()
         os.listdir(here)
         assert not tracker.is_touched()
+
+
+def test_directories_that_go_by_the_hundred_are_one_pass_over_what_is_known(
+    tracker: Tracker, here: Path
+) -> None:
+    passes = 0
+
+    class Counted(dict[bytes, Any]):
+        def __iter__(self) -> Iterator[bytes]:
+            nonlocal passes
+            passes += 1
+            return super().__iter__()
+
+    for number in range(300):
+        (here / f"d{number}" / "e").mkdir(parents=True)
+        (here / f"d{number}" / "e" / "a").touch()
+    (here / "d0-not").touch()
+    assert len(found(tracker)) == 301
+    tracker._known = Counted(tracker._known)
+    for number in range(300):
+        (here / f"d{number}" / "e" / "a").unlink()
+        (here / f"d{number}" / "e").rmdir()
+        (here / f"d{number}").rmdir()
+    (here / "d7" / "e").mkdir(parents=True)
+    (here / "d7" / "e" / "a").touch()
+    (here / "d8").touch()
+    changes = tracker.look()
+    assert {change.path for change in changes.changed} == {b"d7/e/a", b"d8"}
+    assert changes.gone == {b"d%d/e/a" % number for number in range(300) if number != 7}
+    assert passes < 5
 
 
 def test_the_same_size_and_a_restored_time(tracker: Tracker, here: Path) -> None:

@@ -8,7 +8,7 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from cellhouse.files import inotify
@@ -110,6 +110,7 @@ class Tracker:
         self._hinted: dict[bytes, bool] = {}
         self._open: dict[bytes, None] = {}  # somebody may have them open for writing
         self._ours: set[bytes] = set()
+        self._left: set[bytes] = set()  # directories that this look has found gone, or to be others
         self._everything = True
         self._deep = False
         self._cut: frozenset[str] = frozenset()
@@ -191,6 +192,7 @@ class Tracker:
         self._budget = _HASHED_AT_ONCE
         looked_ns = time.time_ns()
         hinted, self._hinted, self._deep = self._hinted, {}, False
+        self._left.clear()
         seen: dict[bytes, FileMark] = {}
         gone: set[bytes] = set()
         cut = self._cut
@@ -208,7 +210,9 @@ class Tracker:
             for path in hinted:
                 cut |= self._look_at(path, seen, gone)
         cut |= self._look_at_open(seen, gone)
+        self._add_left(gone)
         cut |= self._look_at_other_names(seen, gone, hinted)
+        self._add_left(gone)
         changes = self._compare(seen, gone, hinted, looked_ns)
         # More came one by one than are compared: from now on each look says that it does not see them all.
         full = frozenset({"entries"}) if len(self._known) > self._limits.entries else frozenset()
@@ -250,29 +254,35 @@ class Tracker:
         except PermissionError:
             return frozenset({"unreadable"})
         if not stat.S_ISDIR(found.st_mode):
-            self._forget_below(path, gone)
+            self._forget_below(path)
             seen[path] = FileMark.of(found)
             return frozenset()
         if path in self._known:
             gone.add(path)
         if self._directories.get(path) == found.st_ino:
             return frozenset()
-        self._forget_below(path, gone)
+        self._forget_below(path)
         self._directories[path] = found.st_ino
         return self._walk(path, seen)
 
     def _forget(self, path: bytes, gone: set[bytes]) -> None:
         if path in self._known:
             gone.add(path)
-        self._forget_below(path, gone)
+        self._forget_below(path)
 
-    def _forget_below(self, path: bytes, gone: set[bytes]) -> None:
+    def _forget_below(self, path: bytes) -> None:
         if self._directories.pop(path, None) is None:
             return
+        self._left.add(path)
         prefix = path + b"/"
-        gone.update(each for each in self._known if each.startswith(prefix))
         for each in [each for each in self._directories if each.startswith(prefix)]:
             del self._directories[each]
+
+    def _add_left(self, gone: set[bytes]) -> None:
+        """What was known below those directories. All at once: code can remove thousands beside a hundred thousand files."""
+        if self._left:
+            gone.update(path for path in self._known if not self._left.isdisjoint(_above(path)))
+            self._left.clear()
 
     def _look_at_other_names(
         self, seen: dict[bytes, FileMark], gone: set[bytes], hinted: dict[bytes, bool]
@@ -414,3 +424,9 @@ class Tracker:
                 self._open[path] = None
         with contextlib.suppress(OSError):
             self._take_hints()
+
+
+def _above(path: bytes) -> Iterator[bytes]:
+    """The directories that a path is below, the nearest first."""
+    while path := path.rpartition(b"/")[0]:
+        yield path
