@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from cellhouse.files import Changes, FileMark, HostileDir, Tracker, TrackLimits
 from cellhouse.files.inotify import Inotify
@@ -370,6 +370,12 @@ def _replace(path: Path, content: bytes) -> None:
 @pytest.mark.parametrize("hints", [True, False], ids=["hints", "walks"])
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rounds=st.lists(st.lists(steps, max_size=6), min_size=1, max_size=5))
+@example(
+    rounds=[
+        [("write", "__pycache__/x", "a"), ("link", "__pycache__/x", "a")],
+        [("write", "__pycache__/x", "a")],
+    ]
+)
 def test_whatever_is_done_is_told(
     tmp_path_factory: pytest.TempPathFactory, hints: bool, rounds: list[list[Step]]
 ) -> None:

@@ -110,6 +110,8 @@ class Tracker:
         self._hinted: dict[bytes, bool] = {}
         self._open: dict[bytes, None] = {}  # somebody may have them open for writing
         self._ours: set[bytes] = set()
+        # Known files with further names: what is written under one that is skipped gives no hint at all.
+        self._linked: tuple[bytes, ...] = ()
         self._left: set[bytes] = set()  # directories that this look has found gone, or to be others
         self._everything = True
         self._deep = False
@@ -132,7 +134,11 @@ class Tracker:
     def is_touched(self) -> bool:
         """Whether there is anything to look at. Costs one system call where there is not."""
         self._take_hints()
-        return self._everything or bool(self._hinted or self._open or self._cut) or self._inotify is None
+        return (
+            self._everything
+            or bool(self._hinted or self._open or self._linked or self._cut)
+            or self._inotify is None
+        )
 
     @property
     def is_quick(self) -> bool:
@@ -142,7 +148,7 @@ class Tracker:
         return (
             self._inotify is not None
             and not (self._everything or self._deep or self._cut)
-            and len(self._hinted) + len(self._open) <= _FEW
+            and len(self._hinted) + len(self._open) + len(self._linked) <= _FEW
         )
 
     def _take_hints(self) -> None:
@@ -207,13 +213,17 @@ class Tracker:
                 for path in missed:  # it may be there, and can't be followed any more
                     del self._known[path]
         else:
-            for path in hinted:
+            for path in dict.fromkeys((*hinted, *self._linked)):
                 cut |= self._look_at(path, seen, gone)
         cut |= self._look_at_open(seen, gone)
         self._add_left(gone)
         cut |= self._look_at_other_names(seen, gone, hinted)
         self._add_left(gone)
         changes = self._compare(seen, gone, hinted, looked_ns)
+        if seen or gone:
+            self._linked = tuple(
+                path for path, known in self._known.items() if known.mark.links > 1 and known.mark.is_file
+            )
         # More came one by one than are compared: from now on each look says that it does not see them all.
         full = frozenset({"entries"}) if len(self._known) > self._limits.entries else frozenset()
         self._cut, self._looked_ns, self._everything = cut | full, looked_ns, False

@@ -1,6 +1,7 @@
 """What may be asked of an environment, which Python it may have, and what a lock is."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,12 @@ def test_files_that_are_none(interpreter: Interpreter, tmp_path: Path) -> None:
     (tmp_path / "image").write_bytes(b"\0\1")
     with pytest.raises(InvalidArgument, match="is no text"):
         read_requirements(interpreter, (), [tmp_path / "image"])
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(InvalidArgument, match="no regular file"):
+        read_requirements(interpreter, (), [tmp_path / "fifo"])
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(InvalidArgument, match="can't be read"):
+        read_requirements(interpreter, (), [tmp_path / "loop"])
     (tmp_path / "big").write_bytes(b"#" * ((4 << 20) + 1))
     with pytest.raises(InvalidArgument, match="more than"):
         read_requirements(interpreter, (), [tmp_path / "big"])
@@ -43,7 +50,7 @@ def test_files_that_are_none(interpreter: Interpreter, tmp_path: Path) -> None:
 def test_a_file_that_another_names_is_part_of_the_request(interpreter: Interpreter, tmp_path: Path) -> None:
     (tmp_path / "top.txt").write_text("-r sub/more.txt  # these\n--constraint=limits.txt\nx\n")
     (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "more.txt").write_text("-r ../top.txt\ny\n")
+    (tmp_path / "sub" / "more.txt").write_text("-r../top.txt\ny\n")
     (tmp_path / "limits.txt").write_text("y<2\n")
 
     def digest() -> str:

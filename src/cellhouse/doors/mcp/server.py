@@ -67,9 +67,14 @@ def make_server(welcome: Welcome, *, instructions: str) -> Server[Any]:
         return await _told(resources.read(welcome(context), str(params.uri)))
 
     async def cancelled(context: Context, params: types.CancelledNotificationParams) -> None:
-        calls = welcome(context).calls
-        if calls is not None and params.request_id is not None:
-            await calls.cancel(str(params.request_id))
+        guest = welcome(context)
+        if guest.calls is None or params.request_id is None:
+            return
+        try:
+            guest.caller.require(BY_NAME["execute_code"].scope)
+        except CellhouseError:
+            return  # a notification has no answer; who may not run code interrupts none
+        await guest.calls.cancel(str(params.request_id))
 
     server: Server[Any] = Server(
         NAME,

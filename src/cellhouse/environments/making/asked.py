@@ -1,7 +1,11 @@
 """What an environment is asked to hold, in a form that is the same for the same request."""
 
+import errno
 import hashlib
 import json
+import os
+import re
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +20,7 @@ FORMAT: Final = 1
 PACKAGES: Final = 1000
 FILE_BYTES: Final = 4 << 20
 FILES: Final = 64
+_NAMES_A_FILE: Final = re.compile(r"(?:-[rc]\s*|--(?:requirement|constraint)(?:\s*=\s*|\s+))(\S.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +83,20 @@ def _package(text: str) -> str:
 
 def _follow(path: Path, found: dict[Path, bytes]) -> None:
     """Adds the file and those that it names by -r and -c: a change in any of them is another request."""
-    path = path.resolve()
-    if path in found:
-        return
-    if len(found) >= FILES:
-        raise InvalidArgument.of_field(
-            "requirement", f"{path} is one file too many; at most {FILES} together"
-        )
     try:
-        with path.open("rb") as file:
+        path = path.resolve()
+        if path in found:
+            return
+        if len(found) >= FILES:
+            raise InvalidArgument.of_field(
+                "requirement", f"{path} is one file too many; at most {FILES} together"
+            )
+        with open(path, "rb", opener=_regular) as file:
             content = file.read(FILE_BYTES + 1)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # the latter for a link to itself
         raise InvalidArgument.of_field(
-            "requirement", f"{path} can't be read: {error.strerror}; it takes a file of requirements"
+            "requirement",
+            f"{path} can't be read: {getattr(error, 'strerror', None) or error}; it takes a file of requirements",
         ) from None
     if len(content) > FILE_BYTES:
         raise InvalidArgument.of_field("requirement", f"{path} has more than {FILE_BYTES} bytes")
@@ -98,6 +104,14 @@ def _follow(path: Path, found: dict[Path, bytes]) -> None:
         raise InvalidArgument.of_field("requirement", f"{path} is no text; it takes a file of requirements")
     found[path] = content
     for line in content.decode("utf-8", "replace").splitlines():
-        words = line.split(" #", 1)[0].replace("=", " ", 1).split(None, 1)
-        if len(words) == 2 and words[0] in ("-r", "-c", "--requirement", "--constraint"):
-            _follow(path.parent / words[1].strip(), found)
+        if named := _NAMES_A_FILE.match(line.split(" #", 1)[0].strip()):
+            _follow(path.parent / named[1].strip(), found)
+
+
+def _regular(path: str, flags: int) -> int:
+    """Nothing that would keep a reader waiting."""
+    fd = os.open(path, flags | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "no regular file")
+    return fd
