@@ -224,6 +224,7 @@ class SupervisedSandbox(Conversation):
     async def close(self) -> None:
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
+            self._closing.add_done_callback(_heard)
         await asyncio.shield(self._closing)
 
     # The end.
@@ -358,3 +359,9 @@ class SupervisedSandbox(Conversation):
         if self._lost is not None and self._lost.done():
             return self._lost.result().text
         return "the sandbox was lost: its supervisor closed the channel"
+
+
+def _heard(closing: "asyncio.Task[None]") -> None:
+    """What went wrong is told to whoever waits for the end; who gave up waiting is told nothing more."""
+    if not closing.cancelled():
+        closing.exception()
