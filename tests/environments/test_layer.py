@@ -122,3 +122,15 @@ async def test_content_is_empty_until_pip_runs_and_a_file_in_its_place_costs_onl
         assert await runtime.ran("open('.packages').read()") == "'mine'"
     finally:
         await house.delete_runtime(runtime.name)
+
+
+async def test_a_pth_file_that_exits_ends_no_later_session(house: House, wheels: Path) -> None:
+    runtime = await new(house, "native", wheels)
+    try:
+        await runtime.ran(
+            "import glob\n(library,) = glob.glob('/home/user/.packages/lib/python3*/site-packages')\n"
+            "open(f'{library}/zz.pth', 'w').write('import sys; sys.exit(3)\\n')\nNone"
+        )
+        assert await runtime.ran("1 + 1", "other") == "2"
+    finally:
+        await house.delete_runtime(runtime.name)

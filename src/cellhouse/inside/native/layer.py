@@ -158,7 +158,13 @@ def _write(path: str, text: str) -> None:
 
 def _look_there_first(library: str) -> None:
     before = list(sys.path)
-    site.addsitedir(library)
+    try:
+        site.addsitedir(library)
+    except SystemExit as error:  # of a .pth file, which may end no session but its maker's
+        print(
+            f"cellhouse: a .pth file in {library} asked to exit ({error.code}); it was not followed",
+            file=sys.stderr,
+        )
     added = [path for path in sys.path if path not in before]
     first = next((n for n, path in enumerate(before) if path.endswith("-packages")), len(before))
     sys.path[:] = [*before[:first], *added, *before[first:]]
